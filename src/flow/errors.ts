@@ -1,4 +1,4 @@
-import { knowErrors, OnceflowError } from "../core/errors/errors.js";
+import { OnceflowError, registerErrors } from "../core/errors/errors.js";
 import { inWords, type SchemaIssue } from "../core/values/schema.js";
 
 /** Thrown by `step()` and `parallel()` if the flow already has a step or stage with this name. */
@@ -58,4 +58,4 @@ export class FlowValidationError extends OnceflowError {
   }
 }
 
-knowErrors(StepAlreadyExistsError, FlowAlreadyRunningError, IdempotencyRecordNotFoundError, StepTimeoutError, FlowValidationError);
+registerErrors(StepAlreadyExistsError, FlowAlreadyRunningError, IdempotencyRecordNotFoundError, StepTimeoutError, FlowValidationError);

@@ -1,4 +1,4 @@
-import { knowErrors, OnceflowError } from "../core/errors/errors.js";
+import { OnceflowError, registerErrors } from "../core/errors/errors.js";
 
 /**
  * Throw it in a handler if the message can never succeed: the message becomes a dead letter without further attempts. Any
@@ -14,7 +14,7 @@ export class PermanentError extends OnceflowError {
   }
 }
 
-knowErrors(PermanentError);
+registerErrors(PermanentError);
 
 export function isPermanent(error: unknown): boolean {
   return typeof error === "object" && error !== null && "retryable" in error && error.retryable === false;

@@ -1,7 +1,7 @@
 import type { Answer, Settlement } from "../core/ledger/operation.js";
 import { wasAlone } from "../core/ledger/owner.js";
 import type { RecordId, Verdict } from "../core/ledger/record.js";
-import { type Attempt, type AttemptRules, HandedBack, type Handler, type Started } from "../core/ledger/run-attempt.js";
+import { type Attempt, type AttemptRules, type Handler, ReleasedAttempt, type Started } from "../core/ledger/run-attempt.js";
 import { failureOf } from "../core/ledger/settlement.js";
 import type { Store } from "../core/store/store.js";
 import { runBounded } from "../core/work/bounded-attempt.js";
@@ -20,7 +20,7 @@ export interface Failure {
 }
 
 /** Thrown if the message must run alone, or must wait while another message runs alone. */
-export class NotNow extends HandedBack {
+export class NotNow extends ReleasedAttempt {
   /** Number of processes that died in a row while they handled the message, if that makes it a suspect. */
   readonly suspectDeaths: number | undefined;
   constructor(suspectDeaths?: number) {
@@ -60,7 +60,7 @@ export class Trial implements AttemptRules {
   async #judge(attempt: number, id: RecordId): Promise<void> {
     const { store, attemptsMax } = this.#policy;
     const { count, deaths } = await pastOf(store, id, attempt, attemptsMax).catch((cause: unknown) => {
-      throw new HandedBack("the attempts before this one could not be read", { cause });
+      throw new ReleasedAttempt("the attempts before this one could not be read", { cause });
     });
     this.#last = count >= attemptsMax;
     // A message that crashes its process never throws: without this limit it would crash one process after the other.

@@ -1,9 +1,9 @@
 import type { StoreModule } from "./open-options.js";
 
-/** Loads a store when its URL is first opened; the store loads its driver then. */
+/** Loads the module of a store. Called when a URL of it is first opened; only then is its driver loaded. */
 type Load = () => Promise<StoreModule>;
 
-/** Every store: the schemes of its URLs, and its module. A new store is a folder beside these, and a line here. */
+/** Every store: the schemes of its URLs, and its module. To add a store, add its folder beside this file and a line here. */
 const stores: readonly (readonly [schemes: string, load: Load])[] = [
   ["memory:", () => import("./memory/index.js")],
   ["sqlite:", () => import("./sqlite/index.js")],

@@ -1,7 +1,7 @@
 import { closest } from "../core/errors/closest.js";
 import { InvalidInputError } from "../core/errors/errors.js";
 
-/** Refuses a parameter of a URL that the store does not know, or that is there twice: to ignore it would open another store than was asked for. */
+/** Rejects unknown and repeated URL parameters: ignoring one could open a different store than intended. */
 export function checkParameters(given: URLSearchParams, known: readonly string[], others = ""): void {
   const names = [...given.keys()];
   for (const [i, name] of names.entries()) {
@@ -13,19 +13,22 @@ export function checkParameters(given: URLSearchParams, known: readonly string[]
 function unknownParameter(name: string, known: readonly string[], others: string): string {
   const meant = closest(name, known);
   const advice = meant === undefined ? "" : ` Did you mean "${meant}"?`;
-  return `has an unknown parameter "${name}".${advice} ${others === "" ? `Known are: ${known.join(", ")}` : others}`;
+  return `has an unknown parameter "${name}".${advice} ${others === "" ? `Parameters: ${known.join(", ")}` : others}`;
 }
 
-/** Refuses percent signs that encode nothing: drivers take them for text, each in its own way. */
+/** Rejects percent signs that are not part of an encoding: drivers interpret them differently. */
 export function checkEncoding(...parts: readonly string[]): void {
   try {
     for (const part of parts) decodeURIComponent(part);
   } catch {
-    throw new InvalidInputError("url", "has a percent sign that encodes nothing; write % as %25, and other special characters as %XX");
+    throw new InvalidInputError(
+      "url",
+      "has a percent sign that is not part of an encoding; write % as %25, and other special characters as %XX",
+    );
   }
 }
 
-/** What `parse` makes of the URL. The message does not repeat the URL: it may hold a password. */
+/** Returns what `parse` returns for the URL. The error does not repeat the URL, which may contain a password. */
 export function wellFormed<T>(parse: () => T): T {
   try {
     return parse();

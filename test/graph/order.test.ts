@@ -178,7 +178,7 @@ still("direct: an error goes to the caller, nothing is kept; with a key it runs 
   const first = await runtime.trigger("flow", "In", {}, { key: "k" });
   const second = await runtime.trigger("flow", "In", {}, { key: "k" });
   expect([first.status, second.status, second.executionId === first.executionId, calls]).toEqual(["started", "duplicate", true, 2]);
-  await expect(runtime.trigger("flow", "In", { other: 1 }, { key: "k" })).rejects.toThrow(/was used before with another input/);
+  await expect(runtime.trigger("flow", "In", { other: 1 }, { key: "k" })).rejects.toThrow(/was already used with a different input/);
   expect([await runtime.executions(), runtime.metrics.triggered]).toEqual([[], 2]);
   await runtime.pause("flow");
   await expect(runtime.trigger("flow", "In", {})).rejects.toThrow(/is paused and stores nothing/);

@@ -363,7 +363,7 @@ test("a store without packets is refused by name", async () => {
   const { open } = await import("onceflow");
   const store = await open("memory:");
   const bare = Object.create(store, { packets: { value: undefined } }) as Store;
-  await expect(createRuntime({ store: bare, documents: [] })).rejects.toThrow("[memory] this store keeps no packets");
+  await expect(createRuntime({ store: bare, documents: [] })).rejects.toThrow("[memory] this store does not support packets");
   await store.close();
 });
 

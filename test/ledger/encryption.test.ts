@@ -158,7 +158,7 @@ onStores("keys", everyStore, (test) => {
     const without = await scene.work({}, await scene.open(under(b)));
     await untilStatus(without.store, started.id, "diverged");
     expect((await without.store.runs.read(started.id))?.trouble).toContain(
-      'was encrypted with the key "2025-a", which is not among those given',
+      'was encrypted with the key "2025-a", which is not in encryption.keys',
     );
     await without.worker.stop();
 
@@ -174,10 +174,10 @@ onStores("keys", everyStore, (test) => {
     const store = await scene.open(under(a));
     expect(await once(store, { key: key.of("clear") }, () => "")).toMatchObject({ value: "in the clear" });
     const strict = await scene.open({ encryption: { keys: [a], required: true } });
-    await expect(once(strict, { key: key.of("clear") }, () => "")).rejects.toThrow(/is not encrypted, and encryption.required is set/);
+    await expect(once(strict, { key: key.of("clear") }, () => "")).rejects.toThrow(/is not encrypted, but encryption.required is set/);
     // And who has no key gets no garbage.
     await once(store, { key: key.of("sealed") }, () => "sealed");
-    await expect(once(clear, { key: key.of("sealed") }, () => "")).rejects.toThrow(/is encrypted, and this store was opened without keys/);
+    await expect(once(clear, { key: key.of("sealed") }, () => "")).rejects.toThrow(/is encrypted, but this store was opened without keys/);
   });
 
   test("an outcome that was moved to another key does not open", async ({ scene }) => {

@@ -163,10 +163,10 @@ onStores("values", everyStore, (test) => {
       return error.message;
     };
     expect(await refused(() => start(waits, [{ a: [new Secret()] }], { store }))).toMatch(
-      /^args\[0\]\.a\[0\]: cannot be stored: it is an instance of Secret, which has not opted in; call serializable\("Secret", Secret/,
+      /^args\[0\]\.a\[0\]: cannot be stored: it is an instance of Secret, which is not registered; call serializable\("Secret", Secret/,
     );
     expect(await refused(() => start(waits, ["x".repeat(3000)], { store }))).toMatch(
-      /^args: is 3004 bytes long when encoded, and 2000 are kept \(valueBytesMax\)/,
+      /^args: is 3004 bytes long when encoded, but the limit is 2000 \(valueBytesMax\)/,
     );
     expect(await refused(() => start(waits, [{ r: new Response("x".repeat(3000)) }], { store }))).toMatch(
       /^args\[0\]\.r: cannot be stored: it has more than 2000 bytes/,
@@ -176,7 +176,7 @@ onStores("values", everyStore, (test) => {
     const run = await start(waits, [], { store });
     await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
     expect(await refused(() => resumeHook(token, { f: () => 1 }, { store }))).toMatch(
-      /^payload\.f: cannot be stored: it is a function; only those made by step\(\) and workflow\(\) can be/,
+      /^payload\.f: cannot be stored: it is a function; only functions made by step\(\) and workflow\(\) can be stored/,
     );
     expect(await refused(() => resumeHook(token, "x".repeat(3000), { store }))).toMatch(/^payload: is 3002 bytes long/);
     await resumeHook(token, 1, { store });
@@ -205,13 +205,13 @@ onStores("values", everyStore, (test) => {
     const store = await scene.open({ valueBytesMax: 4000 });
     await scene.work({}, store);
     const wait =
-      "cannot be stored: its content has to be read first, and this place cannot wait for that; read it in a step, and hand on its text or bytes";
-    const large = "(valueBytesMax); store it elsewhere, and keep a reference to it";
+      "cannot be stored: its content has to be read first, which is not possible here; read it in a step, and pass its text or bytes";
+    const large = "(valueBytesMax); store it elsewhere and keep a reference to it";
     expect(await (await start(run, [], { store })).returnValue).toEqual([
       `args[0].at: ${wait}`,
       `metadata[0]: ${wait}`,
-      `args: is 5004 bytes long when encoded, and 4000 are kept ${large}`,
-      `metadata: is 5002 bytes long when encoded, and 4000 are kept ${large}`,
+      `args: is 5004 bytes long when encoded, but the limit is 4000 ${large}`,
+      `metadata: is 5002 bytes long when encoded, but the limit is 4000 ${large}`,
     ]);
   });
 
@@ -380,7 +380,7 @@ test("names that are not known here are errors that say so", () => {
   );
   const named = encode([step("known here", async () => 1)]);
   expect(() => decode(named.replace("known here", "known elsewhere"))).toThrow(StepNotRegisteredError);
-  expect(() => decode(named.replace('"step"', '"stream"'))).toThrow(/is of the kind "stream", which is not known here/);
+  expect(() => decode(named.replace('"step"', '"stream"'))).toThrow(/is of the kind "stream", which is not registered in this process/);
 });
 
 test("a result that is kept without waiting takes no more turns than before", async () => {

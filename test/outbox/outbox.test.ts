@@ -335,7 +335,7 @@ test("whoever has no transactions, or keeps no packets, says so by name", async 
     name: { value: "redis" },
     capabilities: { value: { ...store.capabilities, packets: false } },
   }) as Store;
-  expect(() => createOutbox(bare, { name: "o" })).toThrow(/\[redis\] this store keeps no packets/);
+  expect(() => createOutbox(bare, { name: "o" })).toThrow(/\[redis\] this store does not support packets/);
   await store.close();
   expect(() => outbox.relay(() => {})).toThrow(/the store is closed/);
   await expect(outbox.add(undefined, { payload: 1 })).rejects.toThrow(/closed/);

@@ -41,7 +41,7 @@ class Pair {
     const sql = (text: string) => (text === `SELECT ${clockSql} AS now` ? (clock as ReturnType<typeof prepared>) : prepared(text));
     this.#records = new RecordStatements(this.#database);
     const inTurn = async <T>(work: () => T) => work();
-    const watching = { watch: () => () => {}, tell: () => {}, close: () => {} };
+    const watching = { watch: () => () => {}, notify: () => {}, close: () => {} };
     const transactions = new OwnTransactions(this.#database);
     const parts = { sql, records: this.#records, transactions, watching, flushing: inTurn, writing: inTurn, reading: inTurn };
     this.#handles = [createPackets(parts), createPackets(parts)];

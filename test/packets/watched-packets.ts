@@ -38,7 +38,7 @@ export async function watchedPackets(database: SqliteDatabase, path: string): Pr
     sql: prepareOnce(watching),
     records: new RecordStatements(watching),
     transactions: new OwnTransactions(database),
-    watching: { watch: () => () => {}, tell: () => {}, close: () => {} },
+    watching: { watch: () => () => {}, notify: () => {}, close: () => {} },
     flushing: inTurn,
     writing: inTurn,
     reading: inTurn,

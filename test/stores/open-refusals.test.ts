@@ -34,9 +34,9 @@ describe("the URL is refused by an error of ours that says what is wrong, withou
     [`mongodb://me:${secret}@127.0.0.1:1/%zz`, /percent sign/],
     [`mongodb://me:${secret}%zz@127.0.0.1:1/db`, /percent sign/],
     [`${dynamodb}?endpont=http://127.0.0.1:1`, /unknown parameter "endpont". Did you mean "endpoint"\?/],
-    [`${dynamodb}?endpoint=nonsense`, /endpoint: is no address/],
-    [`${dynamodb}?endpoint=ftp://me:${secret}@host`, /endpoint: is no address/],
-    [`${dynamodb}?endpoint=http://%zz`, /endpoint: is no address/],
+    [`${dynamodb}?endpoint=nonsense`, /endpoint: is not an address/],
+    [`${dynamodb}?endpoint=ftp://me:${secret}@host`, /endpoint: is not an address/],
+    [`${dynamodb}?endpoint=http://%zz`, /endpoint: is not an address/],
     [`dynamodb://AK:${secret}%zz@eu-central-1/table`, /write % as %25/],
   ] as const)("%s", async ([url, message]) => {
     const error = await open(url).catch((e: unknown) => e);

@@ -1,6 +1,6 @@
 const lengthMax = 60;
 
-/** The candidate that a text was probably meant to be: at most two mistakes away, or the same but for case. */
+/** Returns the candidate that `text` is probably a misspelling of: at most two typing mistakes away, ignoring case. */
 export function closest(text: string, candidates: readonly string[]): string | undefined {
   if (text.length > lengthMax) return undefined;
   const near = candidates
@@ -11,7 +11,7 @@ export function closest(text: string, candidates: readonly string[]): string | u
   return near[0]?.candidate;
 }
 
-/** Optimal string alignment, row by row: Levenshtein's distance, but two neighbours that changed places are one mistake. */
+/** Optimal string alignment distance, row by row: Levenshtein, except that two swapped neighbours count as one mistake. */
 function distanceOf(a: string, b: string): number {
   let before: readonly number[] = [];
   let row: readonly number[] = Array.from({ length: b.length + 1 }, (_, j) => j);

@@ -4,7 +4,7 @@ import { InvalidInputError, MismatchError, OnceflowError, RunningError } from ".
 describe("errors", () => {
   const error = new RunningError({ scope: "t", key: "k", attempt: 2, retryAfterMs: 40 });
 
-  test("say what they are, what to do, and the facts", () => {
+  test("have a message that says what to do, a code and facts", () => {
     expect(error).toMatchObject({
       name: "RunningError",
       code: "RUNNING",
@@ -27,7 +27,7 @@ describe("errors", () => {
     expect(new copy.MismatchError({ scope: "", key: "k" })).toBeInstanceOf(MismatchError);
   });
 
-  test("is() says the same as instanceof, of every class and across two copies", async () => {
+  test("is() is the same as instanceof, for every class and across two copies", async () => {
     const copy = (await import(new URL("../../../dist/core/errors/errors.js", import.meta.url).href)) as typeof import("./errors.js");
     expect([RunningError.is(error), OnceflowError.is(error), MismatchError.is(error), RunningError.is(new Error("x"))]).toEqual([
       true,
@@ -40,7 +40,7 @@ describe("errors", () => {
     if (RunningError.is(unknown)) expect(unknown.retryAfterMs).toBe(40);
   });
 
-  test("instanceof is not fooled by others, nor by a subclass of a user's own", () => {
+  test("instanceof is false for other errors and for unrelated subclasses of a user", () => {
     class Mine extends InvalidInputError {}
     expect(new Mine("field", "problem")).toBeInstanceOf(Mine);
     expect(new Mine("field", "problem")).toBeInstanceOf(InvalidInputError);

@@ -1,41 +1,62 @@
 /**
- * Every error of ours has one base class, a stable `code`, a `retryable` flag and the facts a caller
+ * All errors of this package extend OnceflowError and carry a stable `code`, a `retryable` flag and the facts a caller
  * needs to act. A class exists only where a caller would act differently.
  *
- * `instanceof` works across two loaded copies of this package (a bundle and a dependency, say): each
- * error carries the names of its classes under a registered symbol, and the classes look there.
+ * `instanceof` works across two loaded copies of this package (for example a bundle and a dependency): each
+ * error stores the names of its classes under a registered symbol, and `instanceof` compares those names.
  */
 const lineage = Symbol.for("onceflow.error.lineage");
 
+/** The facts that an {@link OnceflowError} carries besides its message. */
 export interface ErrorFacts {
+  /** Stable, such as `"MISMATCH"`. Messages may change between versions; codes do not. */
   readonly code: string;
+  /** True: the same call may succeed later. Default false. */
   readonly retryable?: boolean;
   readonly cause?: unknown;
+  /** Scope of the key that the error is about. */
   readonly scope?: string;
+  /** Key that the error is about. */
   readonly key?: string;
+  /** Number of the attempt that the error is about. */
   readonly attempt?: number;
+  /** When to try again, if that is known. */
   readonly retryAfterMs?: number;
 }
 
 type ErrorClass = abstract new (...args: never[]) => unknown;
 
+/**
+ * Base class of every error that this package throws. Decide by class or `code`, not by the message. `instanceof` also works if two
+ * copies of the package are loaded.
+ *
+ * @example
+ * try {
+ *   await once(store, options, handler);
+ * } catch (error) {
+ *   if (error instanceof OnceflowError && error.retryable) scheduleRetry(error.retryAfterMs);
+ *   else throw error;
+ * }
+ */
 export class OnceflowError extends Error {
   static readonly kind: string = "OnceflowError";
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    // A user's own subclass has no `kind` of its own: it gets the ordinary prototype check.
+    // A subclass defined by the user has no own `kind`: use the ordinary prototype check.
     if (!Object.hasOwn(this, "kind")) return Function.prototype[Symbol.hasInstance].call(this, value);
     if (typeof value !== "object" || value === null) return false;
     const names: unknown = (value as Record<symbol, unknown>)[lineage];
     return Array.isArray(names) && names.includes(this.kind);
   }
 
-  /** The same as `instanceof`, for those who prefer to ask the class. */
+  /** The same as `error instanceof Class`, as a type guard. */
   static is<Class extends ErrorClass>(this: Class, error: unknown): error is InstanceType<Class> {
     return error instanceof this;
   }
 
+  /** Stable name of what went wrong, such as `"MISMATCH"`. */
   readonly code: string;
+  /** Whether the same call may succeed later. */
   readonly retryable: boolean;
   readonly scope: string | undefined;
   readonly key: string | undefined;
@@ -59,7 +80,7 @@ export class OnceflowError extends Error {
   }
 }
 
-/** The names of an error's classes of ours, its own first. */
+/** The names of the OnceflowError classes that an error is an instance of, most specific first. Empty for any other error. */
 export function lineageOf(error: object): readonly string[] {
   const names: unknown = (error as Record<symbol, unknown>)[lineage];
   return Array.isArray(names) ? (names as string[]) : [];
@@ -67,23 +88,23 @@ export function lineageOf(error: object): readonly string[] {
 
 const classes = new Map<string, ErrorClass>();
 
-/** So that what was stored of them comes back as one of them. */
-export function knowErrors(...known: readonly (ErrorClass & { readonly kind: string })[]): void {
-  for (const one of known) classes.set(one.kind, one);
+/** Registers error classes, so that a stored error is revived as an instance of its class. */
+export function registerErrors(...added: readonly (ErrorClass & { readonly kind: string })[]): void {
+  for (const each of added) classes.set(each.kind, each);
 }
 
 /**
- * An error of ours again, without its constructor, which would want what its message was made of. Of a class that is not
- * loaded here it is one all the same, when it is loaded later.
+ * Revives a stored OnceflowError without calling its class's constructor, which would need the facts that its message was made
+ * from. If its class is not loaded here, the error keeps the names: `instanceof` works once the class is loaded.
  */
-export function revivedOurs(names: readonly string[], message: string, code: string): OnceflowError {
+export function reviveOnceflowError(names: readonly string[], message: string, code: string): OnceflowError {
   const of = names.map((name) => classes.get(name)).find((known) => known !== undefined) ?? OnceflowError;
   const error = Reflect.construct(OnceflowError, [message, { code }], of) as OnceflowError;
   Object.defineProperty(error, lineage, { value: names, configurable: true });
   return error;
 }
 
-/** Each may be absent: an error that a test or an application makes by hand must not throw another one in its place. */
+/** All optional: constructing an error by hand, in a test or an application, must not itself throw. */
 interface KeyFacts {
   readonly scope?: string;
   readonly key?: string;
@@ -97,11 +118,11 @@ function named({ scope = "", key }: KeyFacts): string {
 
 const attemptOf = (facts: KeyFacts) => `${facts.attempt === undefined ? "an attempt" : `attempt ${facts.attempt}`} of ${named(facts)}`;
 
-/** Something handed to us is not allowed. Nothing was written. */
+/** An argument or option is not valid. Nothing was written. `field` names it. Not retryable. */
 export class InvalidInputError extends OnceflowError {
   static override readonly kind: string = "InvalidInputError";
   readonly field: string;
-  /** One by one, with JSON pointers, where a schema was asked. */
+  /** Each violation with its JSON pointer, if a schema was checked; else empty. */
   readonly problems: readonly { readonly pointer: string; readonly message: string }[];
   constructor(field: string, problem: string, problems: InvalidInputError["problems"] = []) {
     super(`${field}: ${problem}`, { code: "INVALID_INPUT" });
@@ -110,34 +131,37 @@ export class InvalidInputError extends OnceflowError {
   }
 }
 
-/** The store cannot be used as asked: unknown URL, missing driver, newer schema, missing capability. */
+/** The store cannot be used as requested: unknown URL, missing driver, newer schema, missing capability. `code` says which. */
 export class ConfigurationError extends OnceflowError {
   static override readonly kind: string = "ConfigurationError";
 }
 
-/** The same key was used before for a different input. The handler did not run. */
+/** The key was already used with a different input. The handler did not run. */
 export class MismatchError extends OnceflowError {
   static override readonly kind: string = "MismatchError";
   constructor(facts: KeyFacts = {}) {
-    super(
-      `${named(facts)} was used before with another input; one key names one operation. Use a new key for a new operation, or send the first input again.`,
-      { code: "MISMATCH", ...facts },
-    );
+    super(`${named(facts)} was already used with a different input. Use a new key for a new operation, or retry with the original input.`, {
+      code: "MISMATCH",
+      ...facts,
+    });
   }
 }
 
-/** The outcome is no longer kept and the horizon is not over: a retry this late is refused. */
+/**
+ * The key was settled, its retention is over and its horizon is not: whether this is a late retry cannot be answered from the
+ * outcome any more, so the call is refused. The handler did not run.
+ */
 export class GoneError extends OnceflowError {
   static override readonly kind: string = "GoneError";
   constructor(facts: KeyFacts = {}) {
-    super(`${named(facts)} was settled, and its outcome is no longer kept; a retry this late is refused. Look at the effect itself.`, {
+    super(`${named(facts)} was settled, but its outcome has expired, so this late retry is refused. Check the effect itself.`, {
       code: "GONE",
       ...facts,
     });
   }
 }
 
-/** Somebody else is running this operation now. */
+/** Another attempt of this operation is running. Retryable after `retryAfterMs`. */
 export class RunningError extends OnceflowError {
   static override readonly kind: string = "RunningError";
   constructor(facts: KeyFacts & { readonly retryAfterMs?: number } = {}) {
@@ -151,21 +175,21 @@ export class RunningError extends OnceflowError {
   }
 }
 
-/** The operation completed, but its result could not be stored; it will not run again. */
+/** The operation completed, but its result could not be stored. It does not run again. */
 export class ResultNotKeptError extends OnceflowError {
   static override readonly kind: string = "ResultNotKeptError";
   constructor(facts: KeyFacts = {}) {
-    super(`${named(facts)} completed, but its result could not be kept (too large, or not storable); it is not run again.`, {
+    super(`${named(facts)} completed, but its result could not be stored (too large, or not serializable); it does not run again.`, {
       code: "RESULT_NOT_KEPT",
       ...facts,
     });
   }
 }
 
-/** This attempt fell silent and lost its lease; its outcome was not recorded. Calling again finds the truth. */
+/** This attempt lost its lease, and its outcome was not recorded. Call again with the same key to get the outcome. */
 export class LeaseLostError extends OnceflowError {
   static override readonly kind: string = "LeaseLostError";
-  constructor(facts: KeyFacts = {}, why = "it was silent for too long") {
+  constructor(facts: KeyFacts = {}, why = "it was not renewed in time") {
     super(`${attemptOf(facts)} lost its lease: ${why}. Call again with the same key to get the outcome.`, {
       code: "LEASE_LOST",
       retryable: true,
@@ -174,11 +198,11 @@ export class LeaseLostError extends OnceflowError {
   }
 }
 
-/** The operation ended, and its outcome could not be saved before the caller gave up. The saving goes on. */
+/** The operation ended, but its outcome was not saved before the caller stopped waiting. Saving continues in the background. */
 export class NotSavedError extends OnceflowError {
   static override readonly kind: string = "NotSavedError";
   constructor(facts: KeyFacts = {}, cause?: unknown) {
-    const why = cause instanceof OnceflowError ? ` The store says: ${cause.message}` : "";
+    const why = cause instanceof OnceflowError ? ` Last error of the store: ${cause.message}` : "";
     super(`${attemptOf(facts)} ended, but its outcome is not saved yet. Call again with the same key later.${why}`, {
       code: "NOT_SAVED",
       retryable: true,
@@ -188,11 +212,11 @@ export class NotSavedError extends OnceflowError {
   }
 }
 
-/** `resolve` named an attempt whose outcome is not unknown (any more). Nothing was changed. */
+/** `resolve` was called for an attempt whose outcome is not (or no longer) unknown. Nothing was changed. */
 export class NotUnknownError extends OnceflowError {
   static override readonly kind: string = "NotUnknownError";
   constructor(facts: KeyFacts = {}, found = "its outcome is not unknown") {
-    super(`${attemptOf(facts)} cannot be resolved: ${found}. Only an unknown outcome can be settled by hand.`, {
+    super(`${attemptOf(facts)} cannot be resolved: ${found}. Only an unknown outcome can be resolved by hand.`, {
       code: "NOT_UNKNOWN",
       ...facts,
     });
@@ -200,14 +224,14 @@ export class NotUnknownError extends OnceflowError {
 }
 
 interface AnswerFacts {
-  /** The server answered this very write with an error. Else there was no connection, or it broke. Default false. */
+  /** True: the server answered this write with an error. False: there was no connection, or it broke. Default false. */
   readonly answered?: boolean;
 }
 
-/** The store could not be reached, or the server could not do this now. Nothing was written. */
+/** The store could not be reached, or the server could not do this write now. Nothing was written. Retryable. */
 export class UnreachableError extends OnceflowError {
   static override readonly kind: string = "UnreachableError";
-  /** The server answered this very write with an error: others of the same flush may succeed alone. */
+  /** The server answered this write with an error: other writes of the same flush may succeed on their own. */
   readonly answered: boolean;
   constructor(message: string, cause?: unknown, { answered = false }: AnswerFacts = {}) {
     super(message, { code: "STORE_UNREACHABLE", retryable: true, cause });
@@ -215,10 +239,13 @@ export class UnreachableError extends OnceflowError {
   }
 }
 
-/** The request was sent and its reply was lost: it may or may not have been applied. The same request again finds out. */
+/**
+ * The request was sent, but its reply was lost: it may or may not have been applied. Sending the same request again is safe and
+ * finds out.
+ */
 export class NotKnownError extends OnceflowError {
   static override readonly kind: string = "NotKnownError";
-  /** The server answered this very write with an error: others of the same flush may succeed alone. */
+  /** The server answered this write with an error: other writes of the same flush may succeed on their own. */
   readonly answered: boolean;
   constructor(message: string, cause?: unknown, { answered = false }: AnswerFacts = {}) {
     super(message, { code: "NOT_KNOWN", retryable: true, cause });
@@ -226,7 +253,7 @@ export class NotKnownError extends OnceflowError {
   }
 }
 
-/** The store refused this very write (a value, a constraint). Nothing of it was written; trying again will not help. */
+/** The store rejected the data of this write (a value, a constraint). Nothing of it was written, and a retry will not help. */
 export class StoreRefusedError extends OnceflowError {
   static override readonly kind: string = "StoreRefusedError";
   constructor(message: string, cause?: unknown) {
@@ -235,8 +262,8 @@ export class StoreRefusedError extends OnceflowError {
 }
 
 /**
- * Thrown by a handler to say: the effect did certainly not happen. The key becomes free for a retry,
- * also in the classes `atMostOnce` and `reconcile`.
+ * Throw this in a handler to state that the effect certainly did not happen. The key becomes free for a retry, whatever the effect class,
+ * so also for `atMostOnce` and `reconcile`.
  *
  * @example
  * throw new NotApplied("card declined before authorisation");
@@ -248,10 +275,10 @@ export class NotApplied extends OnceflowError {
   }
 }
 
-/** A stored text cannot be decrypted: its key is not among those given, or it was changed or moved. Nothing of it is returned. */
+/** A stored value cannot be decrypted: its key is not in `encryption.keys`, or the value was changed or moved in the database. */
 export class EncryptionError extends OnceflowError {
   static override readonly kind: string = "EncryptionError";
-  /** The id of the key that it was encrypted with, where there is one. */
+  /** Id of the key that the value was encrypted with; undefined if the value is not encrypted. */
   readonly keyId: string | undefined;
   constructor(message: string, keyId?: string) {
     super(message, { code: "CANNOT_DECRYPT" });
@@ -259,7 +286,7 @@ export class EncryptionError extends OnceflowError {
   }
 }
 
-knowErrors(
+registerErrors(
   OnceflowError,
   InvalidInputError,
   ConfigurationError,
@@ -279,15 +306,15 @@ knowErrors(
 
 const brokenInvariant = "onceflow invariant broken: ";
 
-/** An invariant of ours is broken: a bug. Never caught. */
+/** Throws if an invariant of this package is broken, which is a bug. The error is never caught or retried. */
 export function assert(condition: boolean, invariant: string): asserts condition {
   if (!condition) throw new Error(`${brokenInvariant}${invariant}`);
 }
 
-/** A bug in the code, ours or the driver's: it comes neither from the server nor from the connection, and is never retried. */
-export function isOwnMistake(error: unknown): boolean {
+/** Whether an error is a bug in this package or in the driver, and not an answer of the server or a lost connection. Never retried. */
+export function isBug(error: unknown): boolean {
   if (!(error instanceof Error)) return true;
   // fetch() reports a lost connection as a TypeError with the system's error as its cause.
-  const isLanguages = /^(Type|Range|Reference|Syntax|Eval|URI)Error$/.test(error.constructor.name) && error.cause === undefined;
-  return isLanguages || error.message.startsWith(brokenInvariant);
+  const isLanguageError = /^(Type|Range|Reference|Syntax|Eval|URI)Error$/.test(error.constructor.name) && error.cause === undefined;
+  return isLanguageError || error.message.startsWith(brokenInvariant);
 }

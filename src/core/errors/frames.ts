@@ -1,12 +1,12 @@
-/** Where this file is, as imports see it and as stack traces do: with source maps these are two places. */
-const places = [import.meta.url, placeIn(new Error("here").stack?.split("\n")[1])];
+/** The location of this file in imports and in stack traces: with source maps the two differ. */
+const locations = [import.meta.url, locationIn(new Error("here").stack?.split("\n")[1])];
 
-/** This package's folders. None in a bundle, where our code and the user's are one file. */
-const ours = places.flatMap((place) => /^(.*[/\\])core[/\\]errors[/\\]frames\.[jt]s\b/.exec(place)?.[1] ?? []);
+/** This package's folders. Empty in a bundle, where this package and the user's code are one file. */
+const ours = locations.flatMap((location) => /^(.*[/\\])core[/\\]errors[/\\]frames\.[jt]s\b/.exec(location)?.[1] ?? []);
 
 /**
- * The lines of a stack that are the user's: neither ours nor Node's own, nor what is below the last of ours, which is
- * whoever happened to call us, and another one when a run is replayed.
+ * The stack lines of the user's own code. Lines of this package and of Node are left out, and so is everything below the last
+ * line of this package: that is whichever code called us, which differs when a run is replayed.
  */
 export function usersFrames(stack: string): readonly string[] {
   const lines = stack.split("\n").filter((line) => line.startsWith("    at "));
@@ -18,7 +18,7 @@ function isOurs(line: string): boolean {
   return ours.some((folder) => line.includes(folder));
 }
 
-/** File, line and column of a line of a stack. */
-export function placeIn(line = ""): string {
+/** File, line and column of a stack line. */
+export function locationIn(line = ""): string {
   return line.replace(/^\s*at (?:.*\()?/, "").replace(/\)$/, "");
 }

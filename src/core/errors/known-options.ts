@@ -1,10 +1,10 @@
 import { closest } from "./closest.js";
 import { InvalidInputError } from "./errors.js";
 
-/** The names that an options object may have. A record, so that the compiler finds an option that was left out. */
+/** The option names of an options type. A record, so that forgetting an option does not compile. */
 export type OptionNames<Options> = Readonly<Record<keyof Required<Options> & string, true>>;
 
-/** Refuses a name that is not an option: ignoring it would leave the caller without what it asked for. */
+/** Throws InvalidInputError for an unknown option name: ignoring a misspelt option would silently drop what the caller asked for. */
 export function knownOptions(where: string, given: object, known: Readonly<Record<string, true>>): void {
   const unknown = unknownOption(given, known);
   if (unknown !== undefined) throw new InvalidInputError(`${where}: ${unknown.name}`, unknown.advice);
@@ -13,12 +13,12 @@ export function knownOptions(where: string, given: object, known: Readonly<Recor
 const warned = new Set<string>();
 const warnedMax = 1000;
 
-/** The same for code of a run, which may have been going on like that since before the name was checked. */
+/** Like `knownOptions`, but warns instead of throwing: a run may have been started by a version that did not check the name. */
 export function warnOfUnknownOption(where: string, given: object, known: Readonly<Record<string, true>>): void {
   const unknown = unknownOption(given, known);
   if (unknown === undefined) return;
   const message = `${where}: ${unknown.name} ${unknown.advice}`;
-  // A step that is retried, or code that is replayed, has one mistake, not many.
+  // Once per message: retried steps and replayed code would repeat it.
   if (warned.has(message) || warned.size >= warnedMax) return;
   warned.add(message);
   process.emitWarning(message, { type: "OnceflowWarning", code: "ONCEFLOW_UNKNOWN_OPTION" });
@@ -30,7 +30,7 @@ function unknownOption(given: object, known: Readonly<Record<string, true>>) {
   return undefined;
 }
 
-/** The option that a name was probably meant to be: misspelt, a part of it ("retries"), or with the same beginning ("maxRetry"). */
+/** Returns the option that `name` probably means: a misspelling, a part of the option ("retries") or its beginning ("maxRetry"). */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const near = closest(name, known);
   if (near !== undefined || name.length < partMin) return near;

@@ -18,7 +18,7 @@ const begin: Begin = {
   progress: null,
 };
 
-test("a store that cannot be reached: the lease is lost when it is over there, which counts in whole milliseconds", async () => {
+test("if the store cannot be reached, the lease is lost when it expires there, counted in whole milliseconds", async () => {
   const at = { now: 1000.7 };
   let beat = (): void => {};
   const clock = {

@@ -10,8 +10,8 @@ interface AttemptLeasesOptions {
 }
 
 /**
- * The leases of all attempts that this process runs on a store. Begins and settles are learned from the answers of the
- * store. A lease is lost when the store says so, or when the store could not be reached for a whole lease.
+ * The leases of all attempts that this process runs on a store. They are added and removed by the store's answers to begins and
+ * settles. A lease is lost if the store answers that it is stale, or if the store could not be reached for the length of the lease.
  */
 export class AttemptLeases {
   readonly #heartbeatThread: HeartbeatThread | undefined;
@@ -26,7 +26,7 @@ export class AttemptLeases {
     this.#keeper = new LeaseKeeper({ clock, background: true, onBeat: () => heartbeatThread?.alive() });
   }
 
-  /** Called with all answers of a flush, before any handler can start and block the event loop. */
+  /** Records the answers of a flush. Must be called before any handler can start and block the event loop. */
   note(answered: readonly { readonly operation: Operation; readonly answer: Answer; readonly sentAt: number }[]): void {
     const begun: AttemptLease[] = [];
     const ended: string[] = [];
@@ -45,13 +45,13 @@ export class AttemptLeases {
     this.#keeper.catchUp();
   }
 
-  /** Calls `lost` once if the lease of `owner` is lost. Returns how to stop watching. */
+  /** Calls `lost` once if the lease of `owner` is lost. Returns a function that stops watching. */
   onLost(owner: string, lost: (why: string) => void): () => void {
     this.#watchers.set(owner, lost);
     return () => void this.#watchers.delete(owner);
   }
 
-  /** Stops renewing. False: no lease of `owner` is held. */
+  /** Stops renewing. Returns false if no lease of `owner` is held. */
   release(owner: string): boolean {
     if (!this.#keeper.drop(owner)) return false;
     this.#heartbeatThread?.drop([owner]);
@@ -92,16 +92,16 @@ class AttemptLease extends Lease implements HeldLease {
 
   async renew(): Promise<boolean> {
     const { scope, key, owner, attempt, leaseMs } = this;
-    // The same object at every try: group commit knows by it what has failed alone.
+    // The same object for every try: group commit recognizes by identity an operation that has failed alone.
     this.#renew ??= { verb: "renew", scope, key, owner, attempt, leaseMs };
     return (await this.#host.submit(this.#renew)).kind === "renewed";
   }
 
   onTaken(): void {
-    this.#host.lose(this.owner, "it lapsed, and another attempt or a person took over");
+    this.#host.lose(this.owner, "it expired, and another attempt took over or the outcome was resolved by hand");
   }
 
   onFailure(_: unknown, isExpired: boolean): void {
-    if (isExpired) this.#host.lose(this.owner, "the store could not be reached for a whole lease");
+    if (isExpired) this.#host.lose(this.owner, "the store could not be reached until the lease expired");
   }
 }

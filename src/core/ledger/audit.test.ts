@@ -22,7 +22,7 @@ const refused = (key: string): Answered => ({
   sentAt: 0,
 });
 
-test("a store that cannot write the log is not asked in a circle, and close comes to an end", async () => {
+test("a store that cannot write the log is not called in a loop, and close returns", async () => {
   const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
   const written: string[] = [];
   let calls = 0;

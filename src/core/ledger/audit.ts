@@ -6,8 +6,8 @@ const waitingMax = 10_000;
 const batchMax = 500;
 
 /**
- * A replay writes nothing. Whoever has to show who asked as well (`audit: "all"`) gets every replay and refusal
- * appended to a log, after the answer has gone out: the log is evidence, and nobody waits for it.
+ * A replay writes nothing to the ledger. With `audit: "all"`, every replay and refusal is also appended to a log, in the
+ * background: the caller has its answer already and does not wait for the log.
  */
 export class AuditLog {
   readonly #backend: Pick<Backend, "audit" | "name">;
@@ -31,7 +31,7 @@ export class AuditLog {
     this.#pump();
   }
 
-  /** Writes what waits, and tries once more what could not be written. */
+  /** Writes the waiting entries. Entries whose write failed are tried once more. */
   async close(): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
     if (this.#waiting.length === 0) return;
@@ -49,7 +49,7 @@ export class AuditLog {
     try {
       await this.#backend.audit(batch);
     } catch (error) {
-      // Goes out with the next entry, not at once: a broken store must not be asked in a circle.
+      // Retried with the next entry, not at once: a failing store must not be called in a loop.
       this.#putBack(batch, error);
       this.#writing = undefined;
       return;
@@ -58,7 +58,7 @@ export class AuditLog {
     this.#pump();
   }
 
-  /** Beyond a bound the oldest are dropped, and that is said. */
+  /** Beyond `waitingMax` the oldest entries are dropped, and the warning says how many. */
   #putBack(batch: readonly AuditEntry[], error: unknown): void {
     const all = [...batch, ...this.#waiting];
     const dropped = Math.max(0, all.length - waitingMax);

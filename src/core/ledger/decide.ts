@@ -1,19 +1,23 @@
 import type { Answer, Begin, Operation, Renew, Resolve, Settle, Settlement } from "./operation.js";
 import { type AttemptEntry, entryOf, hasLapsed, type LedgerRecord, mayRunAgain, stricter, type Verdict } from "./record.js";
 
-/**
- * The ledger's state machine, and the only one: given the record as it is, an operation and the store's
- * time, it says what to answer, what the record becomes (nothing, when `next` is absent) and which ended
- * attempt moves into the log. Memory does what it says, SQLite too where its quick statements (stores/sqlite/ledger/quick.ts)
- * do not suffice. Quick statements and the other stores repeat its conditions in their own language and use it to explain their
- * refusals; test/contract/differential.test.ts compares them.
- */
+/** What an operation does to a record: see {@link decide}. */
 export interface Decision {
   readonly answer: Answer;
+  /** The record after the operation. Absent: the operation changes nothing. */
   readonly next?: LedgerRecord;
+  /** The attempt that has ended and moves into the attempt log. */
   readonly past?: AttemptEntry;
 }
 
+/**
+ * The ledger's state machine, and the only one: from the record, an operation and the store's time it decides the answer and
+ * the next record. Pure.
+ *
+ * The memory store uses it for every write, SQLite for writes that its quick statements (stores/sqlite/ledger/quick.ts) do not
+ * cover. Those statements and the other stores repeat its conditions in their own language and call it to explain a refusal;
+ * test/contract/differential.test.ts compares them.
+ */
 export function decide(record: LedgerRecord | undefined, operation: Operation, now: number): Decision {
   switch (operation.verb) {
     case "begin":
@@ -30,17 +34,17 @@ export function decide(record: LedgerRecord | undefined, operation: Operation, n
 function decideBegin(record: LedgerRecord | undefined, begin: Begin, now: number): Decision {
   if (record === undefined) return start(undefined, begin, now);
 
-  // The owner asks again: its reply was lost, and it finds its own success; or it is a packet that is delivered again, whose key
-  // is begun under the owner `packet:<no>`.
+  // The same owner again: either its reply was lost and it finds its own success, or a packet is delivered again (its key is
+  // begun by the owner `packet:<no>`).
   if (record.state === "running" && record.owner === begin.owner) {
     const { attempt, effect, startedAt, leaseUntil, progress } = record;
     return { answer: { kind: "started", attempt, effect, startedAt, leaseUntil, progress } };
   }
 
-  // Not the answer `gone`, which is given between expiresAt and goneAt: from goneAt on the record counts as removed.
+  // From goneAt on the record counts as removed. (The answer `gone` is given between expiresAt and goneAt.)
   if (record.goneAt !== null && now >= record.goneAt) return start(record, begin, now, "afresh");
 
-  // Before anything else is said about the key: whoever asks for another operation gets no answer of this one.
+  // Checked before any other answer: a caller with a different operation must not get this operation's outcome.
   const { attempt } = record;
   if (record.fingerprint !== null && begin.fingerprint !== null && record.fingerprint !== begin.fingerprint)
     return { answer: { kind: "mismatch", attempt } };
@@ -98,7 +102,7 @@ function start(record: LedgerRecord | undefined, begin: Begin, now: number, afre
   return record === undefined ? { answer, next } : { answer, next, past: ended(record) };
 }
 
-/** A new attempt begins: what the log will say about the one before it. */
+/** The log entry of the previous attempt when a new attempt begins. */
 function ended(record: LedgerRecord): AttemptEntry {
   return record.verdict === "running" ? { ...entryOf(record), endedAt: record.leaseUntil, verdict: "lapsed" } : entryOf(record);
 }
@@ -106,9 +110,9 @@ function ended(record: LedgerRecord): AttemptEntry {
 function decideSettle(record: LedgerRecord | undefined, settle: Settle, now: number): Decision {
   if (record === undefined || record.owner !== settle.owner || record.attempt !== settle.attempt)
     return { answer: { kind: "stale", record } };
-  // Sent again after a lost reply. Also: a failing late owner cannot reopen what it has completed itself.
+  // Sent again after a lost reply. Also stops a late failure of the same owner from reopening what it has completed.
   if (record.state === settle.to.state) return { answer: { kind: "settled" } };
-  // "unknown" is open to the late owner of that very attempt: a known truth is never thrown away.
+  // The late owner of an unknown attempt may still settle it: it knows the outcome.
   if (record.state !== "running" && record.state !== "unknown") return { answer: { kind: "stale", record } };
   return { answer: { kind: "settled" }, next: settled(record, settle, now, verdictOf(settle)) };
 }
@@ -128,7 +132,7 @@ function decideRenew(record: LedgerRecord | undefined, renew: Renew, now: number
 function decideResolve(record: LedgerRecord | undefined, resolve: Resolve, now: number): Decision {
   if (record === undefined || record.attempt !== resolve.attempt) return { answer: { kind: "stale", record } };
   if (record.owner === resolve.owner && record.state === resolve.to.state) return { answer: { kind: "settled" } };
-  // Lapsed is enough, whatever its class: whoever asked for it with a stricter one was told "unknown".
+  // An expired lease is enough, whatever the record's effect class: a caller with a stricter class got the answer "unknown".
   const open = record.state === "unknown" || hasLapsed(record, now);
   if (!open && !(resolve.erase && record.state !== "running")) return { answer: { kind: "stale", record } };
   return { answer: { kind: "settled" }, next: settled(record, resolve, now, "resolved") };

@@ -6,20 +6,30 @@ import { idOf, type KeyRef } from "./key-ref.js";
 import { type AttemptEntry, entryOf } from "./record.js";
 import { type RecordSummary, summarise } from "./summary.js";
 
+/** What {@link inspect} returns: a record with its outcome and its attempts. */
 export interface Inspection extends RecordSummary {
+  /** The stored result, if the operation completed and its result could be stored. */
   readonly value?: unknown;
+  /** The stored error, if the operation failed with `keepFailures`. */
   readonly error?: Error;
-  /** False: completed, but the result could not be kept. */
+  /** False: the operation completed, but its result could not be stored. */
   readonly kept: boolean;
-  /** Oldest first, the present one last; the oldest are left out beyond `attemptsMax` of them. */
+  /** Oldest first, the current attempt last; only the newest 1000. */
   readonly attempts: readonly AttemptEntry[];
-  /** Who asked and did not get to run it, the newest of them; only of stores opened with `audit: "all"`. */
+  /** Calls that did not run the operation (replays and refusals), newest 1000. Only if the store was opened with `audit: "all"`. */
   readonly audit: readonly AuditedEntry[];
 }
 
 const attemptsMax = 1000;
 
-/** The record of a key and its attempts, or undefined. Reads only. */
+/**
+ * Reads the record of a key with its outcome and attempts. Undefined if there is no record. Changes nothing.
+ *
+ * @throws InvalidInputError if the key or scope is not valid; EncryptionError if the outcome cannot be decrypted.
+ * @example
+ * const found = await inspect(store, { key: "charge:order-1" });
+ * console.log(found?.state, found?.attempts.length);
+ */
 export async function inspect(store: Store, ref: KeyRef): Promise<Inspection | undefined> {
   requireStore(store);
   const id = idOf(ref);
@@ -34,8 +44,8 @@ export async function inspect(store: Store, ref: KeyRef): Promise<Inspection | u
     kept,
     ...(record.state === "completed" && record.outcome !== null ? { value: decode(record.outcome) } : {}),
     ...(record.state === "failed" && record.outcome !== null ? { error: decodeError(record.outcome) } : {}),
-    // An attempt that was superseded between the two reads stands in both.
     audit: await store.audited(id, attemptsMax),
+    // If a new attempt began between the two reads, this attempt is in both results.
     attempts: [...past.filter((entry) => entry.attempt < record.attempt), entryOf(record)],
   };
 }

@@ -3,8 +3,10 @@ import { inShort } from "../errors/in-short.js";
 import { checkName, type Key } from "./key.js";
 import type { RecordId } from "./record.js";
 
+/** Names the record of a key. */
 export interface KeyRef {
   readonly key: Key | string;
+  /** Default "". */
   readonly scope?: string;
 }
 

@@ -8,7 +8,7 @@ describe("key.from", () => {
     expect(key.from({ a: 1, b: { c: [1, 2], d: "x" } })).toBe(key.from({ b: { d: "x", c: [1, 2] }, a: 1 }));
   });
 
-  test("is another one for another payload", () => {
+  test("differs for a different payload", () => {
     const different = [{ a: 1 }, { a: "1" }, { a: [1] }, { a: null }, {}, [], "a", 1, null, { a: 1, b: null }, { b: 1 }];
     expect(new Set(different.map((payload) => key.from(payload))).size).toBe(different.length);
   });
@@ -19,7 +19,7 @@ describe("key.from", () => {
     );
   });
 
-  test("of some fields ignores the others, and names a missing one", () => {
+  test("of some fields ignores the others, and an error names a missing field", () => {
     const first = { order: "o-1", customer: { id: 7 }, sentAt: 1 };
     expect(key.from(first, ["order", "customer.id"])).toBe(key.from({ ...first, sentAt: 2 }, ["order", "customer.id"]));
     expect(key.from(first, ["order"])).not.toBe(key.from(first, ["customer.id"]));
@@ -45,7 +45,7 @@ describe("key.from", () => {
     ["a cycle", cyclic, /payload\.self: refers back/],
     ["its own JSON form", { toJSON: () => 1 }, /payload: is/],
   ];
-  test.each(unrepresentable)("refuses %s with its path", (_, payload, message) => {
+  test.each(unrepresentable)("rejects %s with its path", (_, payload, message) => {
     expect(() => key.from(payload)).toThrow(message);
     expect(() => key.from(payload)).toThrow(InvalidInputError);
   });
@@ -71,11 +71,11 @@ describe("key.template", () => {
     expect(() => charge(context)).toThrow(message);
   });
 
-  test.each(["", "{{}}", "{{a b}}-x", "{{a}-x", "a}}-x", "{{__proto__[0]}}-x"])("refuses the template %j", (text) => {
+  test.each(["", "{{}}", "{{a b}}-x", "{{a}-x", "a}}-x", "{{__proto__[0]}}-x"])("rejects the template %j", (text) => {
     expect(() => key.template(text)).toThrow(InvalidInputError);
   });
 
-  test("warns, once, when a key is only an entity's id", () => {
+  test("warns once if a key is only an entity's id", () => {
     const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     key.template("{{payload.id}}");
     key.template("{{payload.id}}");
@@ -113,7 +113,7 @@ describe("a key", () => {
     for (const text of ["a".repeat(512), "ä".repeat(256), "payment:order_123", "Ünï côdé 🎉", " "]) expect(key.of(text)).toBe(text);
   });
 
-  test("makes another effect key in every scope, whatever the separators", () => {
+  test("has a different effect key in every scope, whatever separators it contains", () => {
     const pairs = [
       ["", "a"],
       ["a", ""],

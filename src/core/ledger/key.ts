@@ -6,8 +6,8 @@ import { compileTemplate } from "../values/template.js";
 declare const brand: unique symbol;
 
 /**
- * Names one logical operation. Branded, so that a random or time-based string (`crypto.randomUUID()`,
- * `String(Date.now())`), which would be another one at every retry, does not compile without a cast.
+ * Names one logical operation. Branded, so that a random or time-based string (`crypto.randomUUID()`, `String(Date.now())`), which
+ * would differ at every retry, does not compile. Make one with {@link key}.
  */
 export type Key = string & { readonly [brand]: "Key" };
 
@@ -16,7 +16,7 @@ const keyBytesMax = 512;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters it refuses
 const control = /[\u0000-\u001f\u007f]/;
 
-/** What nearly every key is: one look is enough. */
+/** Matches nearly every key, so that one test is enough. */
 const plain = /^[\x20-\x7e]{1,512}$/;
 
 /** Throws unless `text` can be a key (or a scope, which may be empty) in every store. */
@@ -31,20 +31,25 @@ export function checkName(field: "key" | "scope", text: unknown): asserts text i
     throw new InvalidInputError(field, `is ${bytes} bytes long; ${keyBytesMax} are allowed. Hash long parts with key.from(…)`);
 }
 
-/** What we hand to providers as their idempotency key: fixed length, safe as a header, another one in every scope. */
+/** The idempotency key to pass to providers: fixed length, safe in a header, different in every scope. */
 export function effectKeyOf(scope: string, key: string): string {
   return sha256(`${scope}\0${key}`);
 }
 
-/** Takes a stable string as a key. The cast is yours: it must be the same at every retry of one operation. */
+/**
+ * Uses a string as a key. It must be the same at every retry of one operation.
+ *
+ * @throws InvalidInputError if it is empty, longer than 512 bytes, or has control characters.
+ */
 function of(text: string): Key {
   checkName("key", text);
   return text as Key;
 }
 
 /**
- * A key from what is asked: the hash of the normalised payload, or of some of its fields (`"customer.id"`).
+ * Makes a key from the request: the hash of the canonical payload, or of some of its fields (`"customer.id"`).
  *
+ * @throws InvalidInputError if a field is missing, or if the payload has a value that JSON cannot hold exactly.
  * @example
  * key.from({ order: "o-1", amount: 10 }) === key.from({ amount: 10, order: "o-1" });
  */
@@ -58,14 +63,15 @@ function pick(payload: unknown, field: string): unknown {
   for (const name of field.split(".")) {
     const inside = Array.isArray(value) || isPlainObject(value) ? (value as object) : undefined;
     if (inside === undefined || !Object.hasOwn(inside, name))
-      throw new InvalidInputError(`payload.${field}`, "is missing, and the key is made from it");
+      throw new InvalidInputError(`payload.${field}`, "is missing, but the key is made from it");
     value = (inside as Record<string, unknown>)[name];
   }
   return value;
 }
 
 /**
- * A key from a template, compiled once. A missing field is an error: a key with a hole in it names many operations.
+ * Compiles a template into a function that makes keys. Filling it throws InvalidInputError if a field is missing: a key without
+ * that field would name many operations.
  *
  * @example
  * key.template("{{payload.orderId}}-charge")({ payload: { orderId: "o-1" } }) === "o-1-charge";
@@ -75,4 +81,12 @@ function template(text: string): (context: Readonly<Record<string, unknown>>) =>
   return (context) => of(fill(context));
 }
 
+/**
+ * Makes keys: `key.of` from a stable string, `key.from` from the hash of a payload, `key.template` from a template.
+ *
+ * @example
+ * key.of("charge:order-1");
+ * key.from(order, ["customer.id", "amount"]);
+ * key.template("{{payload.orderId}}-charge");
+ */
 export const key = { of, from, template } as const;

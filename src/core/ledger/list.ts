@@ -8,12 +8,15 @@ import { oneOf } from "./options.js";
 import { type RecordId, type State, states } from "./record.js";
 import { type RecordSummary, summarise } from "./summary.js";
 
+/** Filters and paging of {@link list}. */
 export interface ListOptions {
+  /** Only this scope. Default: all scopes. */
   readonly scope?: string;
+  /** Only records in this state. */
   readonly state?: State;
-  /** Keys that begin with this. */
+  /** Only keys that begin with this. */
   readonly prefix?: string;
-  /** Where the page before ended. */
+  /** The `cursor` of the previous page. */
   readonly cursor?: string;
   /** Default 100, at most 1000. */
   readonly limit?: number;
@@ -21,13 +24,20 @@ export interface ListOptions {
 
 const listOptions: OptionNames<ListOptions> = { scope: true, state: true, prefix: true, cursor: true, limit: true };
 
+/** One page of {@link list}. */
 export interface RecordPage {
   readonly items: readonly RecordSummary[];
-  /** Present when there may be more. */
+  /** Present if there may be another page: pass it to the next call. */
   readonly cursor?: string;
 }
 
-/** What is running, unknown, completed …, by scope and key, a page at a time. */
+/**
+ * Lists records ordered by scope and key, one page at a time. Changes nothing.
+ *
+ * @throws InvalidInputError if an option is not valid.
+ * @example
+ * const { items, cursor } = await list(store, { state: "unknown" });
+ */
 export async function list(store: Store, options: ListOptions = {}): Promise<RecordPage> {
   requireStore(store);
   knownOptions("list", options, listOptions);
@@ -57,7 +67,7 @@ function fromCursor(cursor: string): RecordId {
     const [scope, key] = JSON.parse(Buffer.from(String(cursor), "base64url").toString()) as [unknown, unknown];
     if (typeof scope === "string" && typeof key === "string") return { scope, key };
   } catch {
-    // Falls through to the one message about cursors.
+    // Not JSON: the same message as below.
   }
-  throw new InvalidInputError("cursor", "is not one that list() gave out");
+  throw new InvalidInputError("cursor", "is not a cursor returned by list()");
 }

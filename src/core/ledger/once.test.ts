@@ -9,7 +9,7 @@ import { once } from "./once.js";
 
 const k = key.of("once:1");
 
-/** A memory store whose settles fail until they are let through. */
+/** A memory store whose settles fail until the test allows them. */
 function withFailingSaves() {
   const backend = memoryBackend(createMemoryLedger());
   let failing = true;
@@ -34,7 +34,7 @@ function withFailingSaves() {
 }
 
 describe("once", () => {
-  test("what an attempt makes at the first access is the same object at every access", async () => {
+  test("lazy members of an attempt are the same object at every access", async () => {
     const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
     await once(store, { key: k }, (attempt) => {
       expect(attempt.signal).toBe(attempt.signal);
@@ -43,7 +43,7 @@ describe("once", () => {
     await store.close();
   });
 
-  test("a store that is closed before the outcome is saved: the error says that it is not saved", async () => {
+  test("if the store is closed before the outcome is saved, the error says that it is not saved", async () => {
     const { store, tries } = withFailingSaves();
     const result = once(store, { key: k }, () => "done").catch((error: unknown) => error);
     await expect.poll(tries).toBeGreaterThan(0);
@@ -51,7 +51,7 @@ describe("once", () => {
     expect(await result).toBeInstanceOf(NotSavedError);
   });
 
-  test("a failed save is not a failed operation: it is tried until it succeeds", async () => {
+  test("a failed save is not a failed operation: it is retried until it succeeds", async () => {
     const { store, heal, tries } = withFailingSaves();
     let calls = 0;
     const result = once(store, { key: k }, () => {
@@ -65,7 +65,7 @@ describe("once", () => {
     expect(calls).toBe(1);
   });
 
-  test("a caller may stop waiting for the save; the saving goes on, under its lease", async () => {
+  test("a caller may stop waiting for the save; saving continues under the lease", async () => {
     const { store, heal, tries } = withFailingSaves();
     const giveUp = new AbortController();
     const result = once(store, { key: k, leaseMs: 100, signal: giveUp.signal }, () => "done");
@@ -77,7 +77,7 @@ describe("once", () => {
     expect((await inspect(store, { key: k }))?.attempts).toHaveLength(1);
   });
 
-  test("an aborted caller starts nothing, and one that waits stops waiting", async () => {
+  test("an aborted caller does not start an attempt, and a waiting one stops waiting", async () => {
     const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
     const reason = new Error("gone home");
     await expect(once(store, { key: k, signal: AbortSignal.abort(reason) }, () => 1)).rejects.toBe(reason);
@@ -100,7 +100,7 @@ describe("once", () => {
     expect(await inspect(store, { key: k })).toBeUndefined();
   });
 
-  test("a nested operation with the same key in another scope loses its lease: that is a throw of the handler, and is settled", async () => {
+  test("a lost lease of a nested operation with the same key in another scope counts as an error of the handler, and is settled", async () => {
     let now = 1000;
     const ledger = createMemoryLedger(() => now);
     const [store, other] = [ledger, ledger].map((shared) => createStore(memoryBackend(shared), { purgeEveryMs: 0 })) as [Store, Store];
@@ -117,7 +117,7 @@ describe("once", () => {
     expect(await inspect(store, { key: k })).toMatchObject({ state: "free", attempts: [{ verdict: "threw" }] });
   });
 
-  test("ten thousand duplicates at once: one call, and everybody has its outcome", async () => {
+  test("ten thousand concurrent duplicates: one execution, and every caller gets its outcome", async () => {
     const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
     let calls = 0;
     const results = await Promise.all(

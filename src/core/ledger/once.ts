@@ -16,8 +16,12 @@ import { encodeResult, failureOf } from "./settlement.js";
 export type { Attempt, Handler, OnceResult };
 
 /**
- * Runs `handler` under a key: the first caller executes it, everybody else gets its outcome.
+ * Runs `handler` under a key: the first caller executes it, and every later caller with the same key gets its outcome.
  *
+ * @throws InvalidInputError if an option is not valid; MismatchError if the key was used with a different input; RunningError if
+ * another attempt still runs after `waitMs`; GoneError if the outcome has expired; ResultNotKeptError if the stored result is
+ * missing; LeaseLostError or NotSavedError if this attempt's outcome was not recorded; UnreachableError or NotKnownError if the
+ * store fails before the handler runs. Also whatever the handler throws.
  * @example
  * const { value } = await once(store, { key: key.of("charge:order-1"), input: order }, async ({ effectKey }) =>
  *   provider.charge(order, { idempotencyKey: effectKey }));
@@ -34,11 +38,11 @@ export interface UnderKey<Value, Input> {
   readonly store: Store;
   readonly options: OnceOptions<Value, Input>;
   readonly handler: Handler<Value>;
-  /** Default: every attempt may run, and a throw of the handler means what `effect` and `keepFailures` say. */
+  /** Default: every attempt may run, and an error of the handler is settled by `effect` and `keepFailures`. */
   readonly rules?: AttemptRules;
 }
 
-/** `once`, for front ends with rules of their own about attempts: the inbox counts attempts, and keeps dead letters. */
+/** `once` for front ends with their own rules about attempts: the inbox limits attempts and stores dead letters. */
 export async function runUnderKey<Value, Input>({ store, options, handler, rules }: UnderKey<Value, Input>): Promise<OnceResult<Value>> {
   requireStore(store);
   const asked = prepare(options as OnceOptions);
@@ -46,7 +50,7 @@ export async function runUnderKey<Value, Input>({ store, options, handler, rules
   options.signal?.throwIfAborted();
   const attemptRules = rules ?? rulesOf(options.keepFailures ?? false);
   const deadline = store.clock.now() + asked.waitMs;
-  /** The attempt that `reconcile` found absent: the next begin may run over it. */
+  /** The unknown attempt that `reconcile` reported as absent: the next begin may start a new attempt over it. */
   let over: number | null = null;
   for (let polls = 0; ; polls++) {
     const begin = { ...asked.begin, over, owner: newOwner(attemptRules.aloneMs) };
@@ -81,8 +85,8 @@ export async function runUnderKey<Value, Input>({ store, options, handler, rules
         }
         const reconciled = await reconcileWith(options, asked, attempt);
         if (reconciled === "unknown") return { status: "unknown", attempt };
-        // Nothing is claimed while asking: dying here changes nothing. Both ways on are fenced by the attempt that was
-        // asked about, so that of two who ask at once only one can run it.
+        // Nothing is claimed while `reconcile` runs, so a crash here changes nothing. Both branches are fenced by the attempt
+        // that was checked: if two callers reconcile at once, only one of them can run it.
         if (reconciled === "absent") over = attempt;
         else await recordFound(store, asked, attempt, reconciled.found);
         break;
@@ -97,10 +101,10 @@ function rulesOf(keepFailures: boolean): AttemptRules {
   return { settlementOf: (error, { effect }) => failureOf(error, effect, keepFailures) };
 }
 
-/** Short at first, for an attempt that is nearly done. What this process settles itself wakes waiters at once. */
+/** Short at first, for an attempt that is nearly done. A settle by this process wakes its waiters at once, without a poll. */
 const pollBackoff: Backoff = { minMs: 10, maxMs: 250, factor: 1.6 };
 
-/** How long to wait for an outcome after `polls` reads that found none. */
+/** Delay before the next poll, after `polls` polls that found no outcome. */
 export function pollMs(polls: number): number {
   return backoffMs(pollBackoff, polls + 1);
 }
@@ -117,7 +121,10 @@ async function reconcileWith<Value, Input>(options: OnceOptions<Value, Input>, {
   return (await options.reconcile?.({ scope, key, effectKey, attempt, input: options.input as Input })) ?? "unknown";
 }
 
-/** What the other side has is the outcome of that attempt. Stale: its late owner was faster; the next begin tells. */
+/**
+ * Records what `reconcile` found as the outcome of that attempt. If the late owner settled it first, the answer is stale, and the
+ * next begin returns its outcome.
+ */
 async function recordFound(store: Store, { begin }: Prepared, attempt: number, found: unknown): Promise<void> {
   const to = { state: "completed" as const, outcome: await encodeResult(store, found) };
   await saveOutcome(store, { ...idOf({ begin }), verb: "resolve", owner: newOwner(), attempt, to, note: "reconcile" });

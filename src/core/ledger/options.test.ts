@@ -5,8 +5,8 @@ import { type OnceOptions, prepare } from "./options.js";
 
 const k = key.of("k");
 
-describe("what once() is asked", () => {
-  test("has the defaults of the ledger", () => {
+describe("options of once()", () => {
+  test("have defaults", () => {
     expect(prepare({ key: k })).toEqual({
       begin: {
         verb: "begin",
@@ -50,13 +50,13 @@ describe("what once() is asked", () => {
     ["key", { key: "" }, /key: is empty/],
     ["tx", { tx: "yes" }, /tx: must be true or a function/],
   ];
-  test.each(wrong)("names the field when %s is wrong: %j", (_, options, message) => {
+  test.each(wrong)("an error names the field if %s is wrong: %j", (_, options, message) => {
     const ask = () => prepare({ key: "k", ...options } as OnceOptions);
     expect(ask).toThrow(message);
     expect(ask).toThrow(InvalidInputError);
   });
 
-  test("the fingerprint is that of the input, however its members are ordered", () => {
+  test("the fingerprint does not depend on the order of the input's members", () => {
     const fingerprint = (options: Partial<OnceOptions>) => prepare({ key: k, ...options }).begin.fingerprint;
     expect(fingerprint({ input: { a: 1, b: 2 } })).toBe(fingerprint({ input: { b: 2, a: 1 } }));
     expect(fingerprint({ input: { a: 1 } })).not.toBe(fingerprint({ input: { a: 2 } }));
@@ -64,7 +64,7 @@ describe("what once() is asked", () => {
     expect(fingerprint({})).toBeNull();
   });
 
-  test("30 days and 100 years are durations like any other", () => {
+  test("30 days and 100 years are valid durations", () => {
     const dayMs = 24 * 3600 * 1000;
     expect(prepare({ key: k, retentionMs: 30 * dayMs, horizonMs: 36_500 * dayMs }).begin).toMatchObject({ retentionMs: 30 * dayMs });
     expect(prepare({ key: k, retentionMs: "forever" }).begin.retentionMs).toBeNull();

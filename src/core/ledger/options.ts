@@ -7,56 +7,63 @@ import { checkName, type Key } from "./key.js";
 import type { Begin } from "./operation.js";
 import { type EffectClass, effectClasses } from "./record.js";
 
+/** What the option `reconcile` is called with: the attempt whose outcome is unknown. */
 export interface ReconcileRequest<Input> {
   readonly scope: string;
   readonly key: string;
-  /** What the provider was given as its idempotency key. */
+  /** The idempotency key that the attempt passed to the provider. */
   readonly effectKey: string;
-  /** The attempt whose outcome is in doubt. */
+  /** Number of the attempt whose outcome is unknown. */
   readonly attempt: number;
   readonly input: Input;
 }
 
-/** What the other side says about an attempt in doubt. */
+/** What the external system says about an attempt whose outcome is unknown. */
 export type Reconciled<Value> =
+  /** The effect happened, with this result. */
   | { readonly found: Value }
-  /** It did not happen, and can't happen any more: run it. */
+  /** The effect did not happen and cannot happen any more: the operation runs again. */
   | "absent"
-  /** It can't be told: the outcome stays unknown. */
+  /** The external system cannot say: the outcome stays unknown. */
   | "unknown";
 
+/** Options of `once`. Only `key` is required. */
 export interface OnceOptions<Value = unknown, Input = unknown> {
-  /** Names the operation. The same at every retry, another one for every other operation. */
+  /** Names the operation: the same at every retry, different for every other operation. */
   readonly key: Key;
-  /** Tenant or namespace; keys in two scopes never meet. Default "". */
+  /** Tenant or namespace: the same key in two scopes is two operations. Default "". */
   readonly scope?: string;
-  /** What is asked; its hash is the fingerprint. The same key with another input is refused. */
+  /** The request; its hash is the fingerprint. The same key with a different input throws MismatchError. */
   readonly input?: Input;
-  /** Instead of `input`: what counts as the same request. */
+  /** Used in place of `input` to recognize the same request. */
   readonly fingerprint?: string;
-  /** How long this process may fall silent before others may take over. Default 10 s. */
+  /** How long this process may go without renewing before another may take over. Default 10 s. */
   readonly leaseMs?: number;
-  /** How long the outcome can be replayed, from its end; then the key runs again. Default 24 h: many providers retry for longer. */
+  /**
+   * How long after its end the outcome can be replayed; after that the key runs again. Default 24 h, which is shorter than many
+   * providers retry.
+   */
   readonly retentionMs?: number | "forever";
-  /** How long after that a late retry is still refused. Default 0. */
+  /** How long after the retention a late retry is still refused (GoneError). Default 0. */
   readonly horizonMs?: number;
-  /** What to do when an attempt died midway or threw. Default "idempotent". */
+  /** What may happen after an attempt crashed or threw. Default "idempotent". */
   readonly effect?: EffectClass;
-  /** Asks the other side about an attempt in doubt; goes with `effect: "reconcile"`. */
+  /** Asks the external system whether an unknown attempt happened. Required with, and only with, `effect: "reconcile"`. */
   readonly reconcile?: (request: ReconcileRequest<Input>) => Promise<Reconciled<Value>> | Reconciled<Value>;
-  /** How long after an attempt fell silent the other side's answer can be trusted. Default: one lease. */
+  /** How long after an attempt's lease expired the external system's answer can be trusted. Default: `leaseMs`. */
   readonly reconcileAfterMs?: number;
-  /** When somebody else is running it: wait for the outcome (default), return `running`, or throw RunningError. */
+  /** If another attempt is running: wait for its outcome (default), return `running`, or throw RunningError. */
   readonly onRunning?: "wait" | "return" | "throw";
-  /** How long to wait. Default 30 s, then RunningError. */
+  /** How long to wait for another attempt before RunningError is thrown. Default 30 s. */
   readonly waitMs?: number;
-  /** Store what the handler throws, and throw it again at replays. Default: the key is free for a retry. */
+  /** True: store the handler's error and throw it again at replays. Default false: after an error the key is free for a retry. */
   readonly keepFailures?: boolean;
-  /** Ends the waiting, and aborts the attempt's own signal. */
+  /** Aborts waiting, and aborts the attempt's own signal. */
   readonly signal?: AbortSignal;
   /**
-   * The settle rides the handler's transaction (SQLite, PostgreSQL): business rows and outcome commit together.
-   * `true`: a transaction of the store's own, as `attempt.tx`. A function: your database layer's, in the same database.
+   * Settles the key in the handler's transaction, so that business rows and outcome commit together (SQLite, PostgreSQL).
+   * `true`: the store opens a transaction and passes it as `attempt.tx`. A function: runs its argument in a transaction of your own
+   * database layer, in the same database.
    */
   readonly tx?: true | TxRunner;
 }
@@ -83,7 +90,7 @@ const secondMs = 1000;
 const hourMs = 3600 * secondMs;
 export const leaseMsMin = 50;
 export const leaseMsMax = hourMs;
-/** Beyond this, sums of instants and durations leave the range in which milliseconds are exact. */
+/** Above this, sums of instants and durations exceed the range of exact milliseconds. */
 const durationMsMax = 100 * 366 * 24 * hourMs;
 
 export interface Prepared {
@@ -92,7 +99,7 @@ export interface Prepared {
   readonly waitMs: number;
 }
 
-/** Checks everything before anything is written, and fills in the defaults. */
+/** Checks every option before anything is written, and fills in the defaults. */
 export function prepare(options: OnceOptions): Prepared {
   knownOptions("once", options, optionNames);
   const { key, scope = "", effect = "idempotent", leaseMs = 10 * secondMs, retentionMs = 24 * hourMs, onRunning = "wait" } = options;

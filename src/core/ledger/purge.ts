@@ -5,8 +5,13 @@ import type { Store } from "../store/store.js";
 import { whole } from "./key-ref.js";
 
 /**
- * Removes what is over (retention and horizon), the results of what is past its retention, and abandoned attempts: running
- * records of the classes `idempotent` and `keyed` whose lease ended that long ago. Never what is unknown. It also runs by itself; this is for those who want it now. Returns how many records it touched.
+ * Removes expired records now, without waiting for the purge that every store runs in the background.
+ *
+ * It removes records past retention and horizon, the results of records past their retention, and abandoned attempts (running
+ * records of the effect classes `idempotent` and `keyed` whose lease ended that long ago). It never removes a record whose outcome
+ * is unknown. Returns the number of records that it removed or changed, at most `limit` (default 1000).
+ *
+ * @throws InvalidInputError if an option is not valid.
  */
 export async function purge(store: Store, options: { readonly before?: Date | number; readonly limit?: number } = {}): Promise<number> {
   requireStore(store);

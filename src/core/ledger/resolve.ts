@@ -8,15 +8,22 @@ import { newOwner } from "./owner.js";
 import { saveOutcome } from "./save.js";
 import { encodeResult } from "./settlement.js";
 
+/** The outcome that {@link resolve} records. */
 export type Resolution =
+  /** The effect happened, with this result: replays return it. */
   | { readonly completed: unknown }
+  /** The operation failed for good: replays throw this error. */
   | { readonly failed: unknown }
-  /** It did not happen: the key is free, and the next call runs it. */
+  /** The effect did not happen: the key is free, and the next call runs the operation. */
   | "notApplied";
 
 /**
- * Settles an unknown outcome by hand, after somebody has looked at the other side. It names the attempt that was
- * looked at, and from then on that attempt's late owner is fenced.
+ * Settles an unknown outcome by hand, after a person or a job has checked the external system. `ref.attempt` is the attempt that was
+ * checked; after this call, a late write of that attempt is refused.
+ *
+ * @throws NotUnknownError if the outcome of that attempt is not unknown; InvalidInputError if an argument is not valid.
+ * @example
+ * await resolve(store, { key: "charge:order-1", attempt: 1 }, { completed: { chargeId: "ch_1" } });
  */
 export async function resolve(store: Store, ref: KeyRef & { readonly attempt: number }, outcome: Resolution): Promise<void> {
   requireStore(store);
@@ -27,7 +34,7 @@ export async function resolve(store: Store, ref: KeyRef & { readonly attempt: nu
   const answer = await saveOutcome(store, operation);
   if (answer.kind === "settled") return;
   const record = answer.kind === "stale" ? answer.record : undefined;
-  const found = record === undefined ? "there is no such record" : `it is ${record.state}, at attempt ${record.attempt}`;
+  const found = record === undefined ? "no record was found" : `the record is ${record.state}, at attempt ${record.attempt}`;
   throw new NotUnknownError({ ...id, attempt: ref.attempt }, found);
 }
 

@@ -10,38 +10,46 @@ import type { RecordId } from "./record.js";
 import { saveOutcome } from "./save.js";
 import { encodeResult, noteOf } from "./settlement.js";
 
-/** One execution under a key, as its handler sees it. */
+/** The attempt that a handler runs as: its key, its number and its signal. */
 export interface Attempt {
   readonly key: string;
   readonly scope: string;
-  /** Hand this to the provider as its idempotency key. The same at every attempt of this operation. */
+  /** Pass this to the provider as its idempotency key. It is the same at every attempt of this operation. */
   readonly effectKey: string;
+  /** Starts at 1. Above 1, an earlier attempt crashed, threw or was released. */
   readonly number: number;
-  /** Aborts when the lease is lost, or with the caller's own signal: stop, somebody else may be at it. */
+  /** Aborts when the lease is lost (another process may then run the operation) or when the caller's `signal` aborts. Stop work then. */
   readonly signal: AbortSignal;
   /** When the attempt began, on the store's clock. */
   readonly startedAt: Date;
-  /** The open transaction, with the option `tx`. */
+  /** The open transaction, if the option `tx` is set. */
   readonly tx?: Tx;
 }
 
+/** Performs the operation and returns its result. An error that it throws is handled according to the effect class. */
 export type Handler<Value> = (attempt: Attempt) => Promise<Value> | Value;
 
 export type Started = Extract<Answer, { readonly kind: "started" }>;
 
-/** Whether an attempt may run, and what a throw of its handler means. */
+/** Whether an attempt may run, and how an error of its handler is settled. */
 export interface AttemptRules {
-  /** How long the process handles nothing else; the owner's name says so. */
+  /** How long the process handles nothing else. It becomes part of the owner's name. */
   readonly aloneMs?: number | undefined;
-  /** Called before the handler runs. Throws HandedBack where the attempt must not be made; any other error counts as thrown by the handler. */
+  /**
+   * Called before the handler runs. Throws ReleasedAttempt if the attempt must not run; any other error counts as thrown by the
+   * handler.
+   */
   readonly admit?: (started: Started, id: RecordId) => Promise<void> | undefined;
   readonly settlementOf: (error: unknown, started: Started) => Settlement;
   /** Called with the store's answer to that settlement. */
   readonly saved?: (answer: Answer) => void;
 }
 
-/** The attempt was not made, and does not count: the key is free for the next one. With a cause, that is what the caller gets. */
-export class HandedBack extends Error {}
+/**
+ * The handler did not run, and the attempt does not count: the key is free for the next one. If it has a cause, the caller gets
+ * that error.
+ */
+export class ReleasedAttempt extends Error {}
 
 /** One attempt, from the answer `started` on. */
 export interface AttemptRun<Value> {
@@ -53,13 +61,13 @@ export interface AttemptRun<Value> {
   readonly rules: AttemptRules;
 }
 
-/** What the handler returned, and that value encoded; null: it cannot be kept. */
+/** What the handler returned, and the encoded value. `outcome` null: it cannot be stored. */
 interface Returned<Value> {
   readonly value: Value;
   readonly outcome: string | null;
 }
 
-/** started → run the handler under its lease → encode what it returns → save. The key is ours until the store says otherwise. */
+/** started → run the handler under its lease → encode its result → save. This attempt owns the key until the store says otherwise. */
 export async function runAttempt<Value>(run: AttemptRun<Value>): Promise<OnceResult<Value>> {
   const { store, begin, started, options, handler, rules } = run;
   const attempt = new RunningAttempt(begin, started, options.signal);
@@ -79,10 +87,10 @@ export async function runAttempt<Value>(run: AttemptRun<Value>): Promise<OnceRes
       throw await settleThrown(run, error);
     }
     const answer = await saveOutcome(store, settleOf(run, { state: "completed", outcome }, null), options.signal);
-    if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, "another attempt or a person took over");
+    if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, takenOver);
     return executed(started, { value, outcome });
   } catch (error) {
-    // The caller left, the saving goes on: the lease must hold until it is done.
+    // The caller stops waiting, but saving continues: keep the lease until it is saved.
     saving = error instanceof NotSavedError;
     throw error;
   } finally {
@@ -97,11 +105,13 @@ function settleOf({ begin, started }: Pick<AttemptRun<unknown>, "begin" | "start
   return { verb: "settle", scope, key, owner, attempt: started.attempt, to, note };
 }
 
-/** Settles the attempt as the error says, and returns the error that the caller gets. */
+const takenOver = "another attempt took over, or the outcome was resolved by hand";
+
+/** Settles an attempt whose handler threw, and returns the error that the caller gets. */
 async function settleThrown<Value>(run: AttemptRun<Value>, error: unknown): Promise<unknown> {
   const { store, begin, started, options, rules } = run;
   if (isAbout(error, begin)) return error;
-  if (error instanceof HandedBack) {
+  if (error instanceof ReleasedAttempt) {
     await saveOutcome(store, settleOf(run, { state: "free" }, null), options.signal);
     return error.cause ?? error;
   }
@@ -113,22 +123,22 @@ async function settleThrown<Value>(run: AttemptRun<Value>, error: unknown): Prom
 }
 
 /**
- * The lease of this very key is lost, or its outcome is still being saved: there is nothing to settle. The scope is compared, too:
- * a handler may run a nested operation with the same key in another scope, and an error of that one is a throw of the handler.
+ * Whether the error says that the lease of this key is lost, or that its outcome is still being saved: then there is nothing to settle.
+ * The scope is compared too: the same error of a nested operation with the same key in another scope counts as thrown by the handler.
  */
 function isAbout(error: unknown, { scope, key }: RecordId): boolean {
   return (error instanceof LeaseLostError || error instanceof NotSavedError) && error.key === key && error.scope === scope;
 }
 
-/** Callers get a decoded copy, as replays do: nobody shares an object with the store. */
+/** Returns a decoded copy of the value, as a replay does: the caller does not share an object with the handler. */
 function executed<Value>({ attempt }: Started, { value, outcome }: Returned<Value>): OnceResult<Value> {
   return { status: "executed", value: outcome === null ? value : (decode(outcome) as Value), attempt };
 }
 
 /**
- * The handler's rows and the outcome, in one transaction. If we die anywhere before its commit, neither exists and
- * the lease lapses; after it, both do. The settle is the last statement, so that the record is locked only for the
- * length of the commit.
+ * Writes the handler's rows and the outcome in one transaction. After a crash before the commit neither exists, and the lease
+ * expires; after the commit both do. The settle is the last statement, so that the record is locked only during the
+ * commit.
  */
 async function runInTransaction<Value>(
   run: AttemptRun<Value>,
@@ -143,8 +153,8 @@ async function runInTransaction<Value>(
     const value = await handler(attempt.within(handle));
     const outcome = await encodeResult(store, value);
     const answer = await store.settleWithin(handle, settleOf(run, { state: "completed", outcome }, null));
-    // Thrown inside, so that the business rows are rolled back with it.
-    if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, "another attempt or a person took over");
+    // Thrown inside the transaction, so that the business rows are rolled back.
+    if (answer.kind !== "settled") throw new LeaseLostError(attempt.facts, takenOver);
     done = { value, outcome };
   };
   try {
@@ -153,13 +163,14 @@ async function runInTransaction<Value>(
     if (!ran) throw new NeverRan("the transaction could not be opened", { cause: error });
     if (done === undefined || !(await wasCommitted(run))) throw rolledBack(error) ?? error;
   }
-  if (done === undefined) throw new InvalidInputError("tx", "resolved without having run its argument; the attempt was not settled");
+  if (done === undefined)
+    throw new InvalidInputError("tx", "resolved without running the function passed to it; the attempt was not settled");
   return done;
 }
 
 /**
- * The commit's reply was lost, or the commit failed. A fenced release tells which: it waits for the row, is applied
- * when the transaction was rolled back, and is stale when the transaction has completed the record.
+ * Finds out whether a commit with an error was applied. A fenced release waits for the row lock: it succeeds if the
+ * transaction was rolled back, and is stale if the transaction completed the record.
  */
 async function wasCommitted<Value>(run: AttemptRun<Value>): Promise<boolean> {
   const release = settleOf(run, { state: "free" }, "commit failed");
@@ -167,7 +178,7 @@ async function wasCommitted<Value>(run: AttemptRun<Value>): Promise<boolean> {
   return answer.kind === "stale" && answer.record?.state === "completed" && answer.record.owner === release.owner;
 }
 
-/** No transaction, no handler: whatever the class of its effect, nothing can have happened. */
+/** The transaction could not be opened, so the handler did not run: nothing can have happened, whatever the effect class. */
 class NeverRan extends Error {}
 
 class RunningAttempt implements Attempt {
@@ -190,7 +201,7 @@ class RunningAttempt implements Attempt {
     this.#callerSignal = callerSignal;
   }
 
-  // Made at the first access: most handlers need one of them or none, and each costs more than the bookkeeping.
+  // Created at the first access: most handlers use at most one of them, and creating each is expensive.
   get startedAt(): Date {
     this.#startedAt ??= new Date(this.#startedAtMs);
     return this.#startedAt;
@@ -226,7 +237,7 @@ class RunningAttempt implements Attempt {
     if (this.#onCallerAbort) this.#callerSignal?.removeEventListener("abort", this.#onCallerAbort);
   }
 
-  /** The same attempt with its transaction at hand. */
+  /** The same attempt with `tx` set. */
   within(tx: Tx): Attempt {
     return Object.defineProperty(this, "tx", { value: tx, enumerable: true }) as Attempt;
   }

@@ -9,8 +9,8 @@ import { once } from "./once.js";
 const k = key.of("begin:1");
 
 /**
- * Two processes on one ledger. The first begin of the one is written, but its reply is lost; the store cannot be reached again
- * before the lease of that begin is over on the ledger's clock.
+ * Two processes on one ledger. The first begin of one of them is written, but its reply is lost, and the store cannot be reached
+ * until the lease of that begin has expired on the ledger's clock.
  */
 function twoProcesses(leaseMs: number) {
   let aheadMs = 0;
@@ -33,7 +33,7 @@ function twoProcesses(leaseMs: number) {
   return { one, two };
 }
 
-test("a begin whose reply was lost has a lease when its handler begins, however long the store was away", async () => {
+test("a begin whose reply was lost has a valid lease when its handler starts, however long the store was unreachable", async () => {
   const leaseMs = 600;
   const { one, two } = twoProcesses(leaseMs);
   const seen: string[] = [];

@@ -6,12 +6,12 @@ import type { Answer, Begin, Renew, Resolve, Settle, Settlement } from "./operat
 
 /** How long a caller waits for the outcome to be saved while the store fails. */
 const callerMsMax = 60_000;
-/** How long a caller who has already aborted still waits for the outcome to be saved. */
+/** How long a caller whose signal has already aborted still waits for the outcome to be saved. */
 const abortedMsMax = 10_000;
 
 /**
- * The same begin until it is answered: a lost reply finds its own success, because the owner is the same. The lease counts from
- * the first of these tries: when that is a while ago, it may be over, and is renewed before anything is done under it.
+ * Sends the same begin until it is answered: after a lost reply it finds its own success, because the owner is the same. The
+ * lease counts from the first try. If that was a while ago, the lease may have expired, so it is renewed before the handler runs.
  */
 export async function sendBegin(store: Store, begin: Begin, signal?: AbortSignal): Promise<Answer> {
   const { scope, key, owner, leaseMs } = begin;
@@ -29,13 +29,13 @@ export async function sendBegin(store: Store, begin: Begin, signal?: AbortSignal
 }
 
 interface SavingProgress {
-  /** The attempt is over. */
+  /** Aborts when the attempt is over. */
   readonly signal: AbortSignal;
-  /** The store has failed for a minute: the caller gets this error, and the saving goes on. */
+  /** Called when the store has failed for a minute: the caller gets this error, and saving continues. */
   readonly late: (error: NotSavedError) => void;
 }
 
-/** How far an attempt got. Tried until it is answered, or until the signal says that the attempt is over. */
+/** Saves the progress of an attempt. Retried until the store answers or the attempt is over. */
 export async function saveProgress(store: Store, renew: Renew, { signal, late }: SavingProgress): Promise<Answer> {
   const wait = new CallersWait(store, (error) => late(new NotSavedError(renew, error)));
   try {
@@ -47,15 +47,15 @@ export async function saveProgress(store: Store, renew: Renew, { signal, late }:
 }
 
 /**
- * A failed save is not a failed operation: the effect has happened, so the save is tried until it is in the store
- * or fenced. A caller whose signal aborts stops waiting for it, and so does one that has waited for a minute of failures;
- * the saving goes on without them.
+ * Saves the outcome of an attempt. A failed save is not a failed operation: the effect has happened, so the save is retried until
+ * the store has it or refuses it as stale. The caller stops waiting when its signal aborts, or after a minute of failures;
+ * saving continues in the background.
  */
 export function saveOutcome(store: Store, settle: Settle | Resolve, signal?: AbortSignal): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const wait = new CallersWait(store, (error) => reject(new NotSavedError(settle, error)));
     const leave = () => reject(new NotSavedError(settle, signal?.reason));
-    // An abort that came before the handler ended was the handler's to answer; the save still gets its chance.
+    // The signal aborted while the handler still ran, and the handler could react to it. The save still gets some time.
     const cancel = signal?.aborted ? store.clock.after(abortedMsMax, leave) : undefined;
     signal?.addEventListener("abort", leave, { once: true });
     const end = () => {
@@ -63,13 +63,13 @@ export function saveOutcome(store: Store, settle: Settle | Resolve, signal?: Abo
       cancel?.();
       signal?.removeEventListener("abort", leave);
     };
-    // Closed meanwhile: "the store cannot be reached" would say that nothing has happened.
+    // The store was closed meanwhile. UnreachableError would claim that nothing has happened.
     const fail = (error: unknown) => reject(settle.verb === "settle" && store.closed ? new NotSavedError(settle, error) : error);
     save(store, settle, wait.failed).then(resolve, fail).finally(end);
   });
 }
 
-/** Ends the wait of a caller when the store has failed for a minute. Nothing is scheduled before the first failure. */
+/** Ends a caller's wait when the store has failed for a minute. It starts no timer before the first failure. */
 class CallersWait {
   readonly #store: Store;
   readonly #over: (error: unknown) => void;
@@ -100,7 +100,7 @@ async function save(store: Store, settle: Settle | Resolve, failed: (error: unkn
   try {
     return await afterEffect(store, () => store.commit({ ledger: settle }), retry);
   } catch (error) {
-    // The store will not take this value, ever. The key is settled all the same: it must not reopen for that.
+    // The store never accepts this value. Settle the key without it: the key must not become free because of that.
     const to = error instanceof StoreRefusedError ? shorter(settle.to) : undefined;
     if (to === undefined) throw error;
     const bare = { ...settle, to };
@@ -108,7 +108,7 @@ async function save(store: Store, settle: Settle | Resolve, failed: (error: unkn
   }
 }
 
-/** The same settlement without what may have been too much. Undefined: nothing can be left out. */
+/** The same settlement without its value, or with a shortened error. Undefined: nothing can be left out. */
 function shorter(to: Settlement): Resolve["to"] | undefined {
   if (to.state === "completed") return to.outcome === null ? undefined : { state: "completed", outcome: null };
   if (to.state !== "failed") return undefined;

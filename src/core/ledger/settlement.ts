@@ -6,8 +6,8 @@ import type { Settlement } from "./operation.js";
 import { type EffectClass, mayRunAgain } from "./record.js";
 
 /**
- * Null when the result can't be kept: the effect has happened, so that must not look like a failure. A promise where a
- * body has to be read first; also when that fails, the handler has ended.
+ * Encodes a handler's result. Null if it cannot be stored: the effect has happened, so this must not count as a failure. Returns a
+ * promise if a body has to be read first; if reading fails, the result is null too.
  */
 export function encodeResult({ valueBytesMax }: Pick<Store, "valueBytesMax">, value: unknown): string | null | Promise<string | null> {
   try {
@@ -22,25 +22,25 @@ export function encodeResult({ valueBytesMax }: Pick<Store, "valueBytesMax">, va
 
 function notKept(error: unknown): null {
   const why = error instanceof Error ? error.message : String(error);
-  process.emitWarning(`a result was not kept (${why}); replays of its key will throw ResultNotKeptError`, {
+  process.emitWarning(`[onceflow] a result could not be stored (${why}); replays of its key throw ResultNotKeptError`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_RESULT_NOT_KEPT",
   });
   return null;
 }
 
-/** What a handler's throw means, by the class of its effect. */
+/** How an attempt whose handler threw is settled, by its effect class. */
 export function failureOf(error: unknown, effect: EffectClass, keepFailures: boolean): Settlement {
-  // The error says that nothing happened: whatever the class, the key is free.
+  // The handler says that the effect did not happen: the key is free in every effect class.
   if (error instanceof NotApplied) return { state: "free" };
   if (!mayRunAgain(effect)) return { state: "unknown" };
   return keepFailures ? { state: "failed", outcome: encodeError(error) } : { state: "free" };
 }
 
-/** For the attempt log: which error, without its message, which may hold what nobody should keep. */
+/** The error's name for the attempt log. Without its message, which may contain secrets or personal data. */
 export function noteOf(error: unknown): string {
   const name = error instanceof Error ? String(error.name) : typeof error;
-  // Only what every database can hold: the note must never be the reason why an outcome is refused.
+  // Only characters that every database accepts: the note must never cause an outcome to be refused.
   return name
     .replace(/\p{Cc}/gu, "")
     .slice(0, 100)

@@ -2,13 +2,14 @@ import type { Reading } from "../store/store.js";
 import { effectKeyOf } from "./key.js";
 import { type EffectClass, hasLapsed, type State, stateAt } from "./record.js";
 
-/** A record as people and programs look at it: the state that is true now, instants as dates, no outcome. */
+/** A record without its outcome: its state at the time of reading, and instants as dates. */
 export interface RecordSummary {
   readonly scope: string;
   readonly key: string;
+  /** The idempotency key that handlers pass to providers. */
   readonly effectKey: string;
   readonly state: State;
-  /** Its owner has been silent for longer than its lease. */
+  /** True: the record is running and its lease has expired. */
   readonly lapsed: boolean;
   readonly effect: EffectClass;
   readonly attempt: number;

@@ -1,21 +1,23 @@
 import { OnceflowError } from "../errors/errors.js";
 
-/** One attempt at a packet that failed. */
+/** One failed attempt to deliver a packet. */
 export interface HistoryEntry {
   readonly attempt: number;
-  /** When it began, ms since 1970 by the clock of the process. */
+  /** When the attempt began: milliseconds since 1970 on the clock of its process. */
   readonly at: number;
+  /** How long the attempt took. */
   readonly ms: number;
+  /** Code of the error; `ERROR` if it has none. */
   readonly code: string;
   readonly message: string;
 }
 
-/** What is kept of a failure; what else is known of it serves to judge it. */
+/** A failure. Only its code and message are stored. */
 interface Failed extends Pick<HistoryEntry, "code" | "message"> {
   readonly final?: boolean;
 }
 
-/** Of an endless story the beginning and the end are kept. */
+/** Of a longer history the first entry and the newest ones are kept. */
 const entriesMax = 50;
 const messageMax = 2000;
 
@@ -29,16 +31,16 @@ export function withFailure(text: string | null, { code, message }: Failed, abou
   return JSON.stringify([...kept, { ...about, code, message }]);
 }
 
-/** What was thrown, as it is kept: no stack, and of a stranger's error only its message. */
+/** Code and message of a thrown error for the history: no stack, and `ERROR` as the code of errors that are not OnceflowErrors. */
 export function thrown(error: unknown): Pick<HistoryEntry, "code" | "message"> {
   return { code: error instanceof OnceflowError ? error.code : "ERROR", message: textOf(error).slice(0, messageMax).toWellFormed() };
 }
 
-/** Anything can be thrown, also what has no text. */
+/** Never throws: a thrown value may fail to convert to a string. */
 function textOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);
   } catch {
-    return `something of type ${typeof error} was thrown, which cannot be told`;
+    return `a value of type ${typeof error} was thrown that cannot be converted to text`;
   }
 }

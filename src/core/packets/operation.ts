@@ -12,30 +12,34 @@ import type {
 } from "./packet.js";
 
 /**
- * The verbs of packets that go through group commit. Each is atomic, and is sent again unchanged when its reply was
- * lost: the second time finds what the first one did. One exception: a send that begins no execution leaves no trace when
- * its packets are delivered and gone. Sent again then, they are delivered again; a key acknowledges them.
+ * Sends packets, and may begin an execution with them.
+ *
+ * Packet operations go through group commit. Each is atomic, and is sent again unchanged if its reply was lost: the second time it
+ * finds what the first one did. One exception: a send without a new execution leaves no trace once its packets are delivered and removed.
+ * Sent again after that, they are delivered again, unless they have a key, which acknowledges them as duplicates.
  */
 export interface SendPackets {
   readonly verb: "sendPackets";
-  /** The worker whose numbers the packets have; it takes those that say `claim`. */
+  /** The worker from whose range the packet numbers are. It claims packets with `claim`. */
   readonly worker: number;
-  /** The execution that begins with these packets; null: they belong to none, or to one that is there. */
+  /** The execution that begins with these packets. Null: they belong to no execution, or to an existing one. */
   readonly execution: NewExecution | null;
   readonly packets: readonly NewPacket[];
 }
 
+/** An execution that a send begins. */
 export interface NewExecution {
   readonly no: number;
   readonly flow: string;
   readonly entry: string;
   readonly input: string;
-  /** The key of the trigger: completed in this commit, and the execution stands in its note. */
+  /** The key of the trigger. It is completed in this commit, with the number of the execution in its note. */
   readonly key: (RecordId & Pick<PacketKey, "fingerprint" | "retentionMs">) | null;
-  /** How long it is kept after its end. Null: for ever. */
+  /** How long the execution is kept after its end. Null: forever. */
   readonly retentionMs: number | null;
 }
 
+/** A packet to send. */
 export interface NewPacket {
   readonly no: number;
   readonly flow: string;
@@ -45,155 +49,182 @@ export interface NewPacket {
   readonly key: PacketKey | null;
   readonly lane: NewLane | null;
   readonly join: NewPart | null;
-  /** Where it goes when it fails for good. Null: it is dropped. */
+  /** Dead-letter settings for when the packet fails permanently. Null: it is dropped. */
   readonly letter: DeadLetter | null;
   readonly delayMs: number;
-  /** What is wrong with it, as a history: it goes to the dead letters at once. */
+  /** A history that says what is wrong with the packet: it becomes a dead letter at once. */
   readonly failed?: string;
-  /** The sender has room for it: it is claimed in the commit that sends it, if nothing is in its way. */
+  /** The sender has a free slot: the packet is claimed in the commit that sends it, if nothing holds it. */
   readonly claim: boolean;
 }
 
 interface NewLane {
   readonly name: string;
-  /** A dead letter keeps its place: what is behind it waits until it is re-injected or discarded. */
+  /** A dead letter keeps its position: the packets behind it wait until it is retried or discarded. */
   readonly deadBlocks: boolean;
 }
 
-/** It fills one port of a node that has several. The packet that fills the last one takes the others with it. */
+/**
+ * The packet fills one port of a node with several ports. The packet that fills the last port is delivered with the others as its
+ * parts.
+ */
 export interface NewPart {
-  /** Names the node, among all of its execution. */
+  /** Names the node within the execution. */
   readonly node: string;
   readonly port: string;
-  /** All of them. The key of the joined packet is that of the first port, in this order, whose part has one. */
+  /** All ports of the node. The joined packet gets the key of the first port, in this order, whose part has a key. */
   readonly ports: readonly string[];
+  /** How long the part waits for the others. */
   readonly waitMs: number;
 }
 
+/** Settings for a packet that becomes a dead letter. */
 export interface DeadLetter {
+  /** Name of the dead-letter queue. */
   readonly name: string;
+  /** Null: kept forever. */
   readonly retentionMs: number | null;
-  /** Sent in the commit in which the store makes the dead letter by itself: its sender may not live to hear of it. */
+  /** Sent in the same commit if the store itself makes the dead letter: the sender may have stopped by then. */
   readonly alert?: Alert;
 }
 
-/** A packet of the same flow, and of no execution. Why the letter was made stands in its note. */
+/** A packet of the same flow, without an execution. Its note says why the dead letter was made. */
 export interface Alert {
   readonly no: number;
   readonly queue: string;
   readonly payload: string;
 }
 
-/** How a delivery ended, fenced by (worker, attempt). */
+/** Records how a delivery ended. Fenced by (worker, attempt). */
 export interface SettlePacket {
   readonly verb: "settlePacket";
   readonly no: number;
   readonly worker: number;
   readonly attempt: number;
   readonly to: PacketOutcome;
-  /** Sent in the same commit. */
+  /** Packets to send in the same commit. */
   readonly packets: readonly NewPacket[];
-  /** What no edge took: kept with the execution. */
+  /** Outputs that no edge accepts: stored with the execution. */
   readonly outputs: readonly string[];
 }
 
+/** How a delivery ended. */
 export type PacketOutcome =
-  /** Its key is completed, and packets that were held by the key are acknowledged. Restarted: its key is free. */
+  /**
+   * Completes the key and acknowledges packets that it held. With the note "restarted" the key becomes free. `keep`: the packet
+   * stays until its execution ends.
+   */
   | { readonly kind: "done"; readonly keep: boolean; readonly note: "skipped" | "restarted" | "unrouted" | null; readonly about?: string }
-  /** It keeps its key. */
+  /** The packet is due again after a delay, and keeps its key. */
   | { readonly kind: "retry"; readonly delayMs: number; readonly history: string | null }
-  /** Its key is free, and the oldest packet that was held by it is due. */
+  /** The packet becomes a dead letter. Its key is free, and the oldest packet that the key held is due. */
   | { readonly kind: "dead"; readonly history: string | null; readonly note?: "lateSuccess" }
-  /** Handed back before it was delivered: that was no attempt. Due at once, if no delay is given. */
+  /** The packet was not delivered, and the attempt does not count. It is due at once, or after `delayMs`. */
   | { readonly kind: "release"; readonly delayMs?: number }
-  /** It stays with its worker, in this attempt. Only its history is written: a note for the next worker, if this one dies. */
+  /**
+   * The worker keeps the packet, in the same attempt. Only the history is written: a note for the next worker, in case this one
+   * crashes.
+   */
   | { readonly kind: "trial"; readonly history: string };
 
+/** One operation on packets that goes through group commit. */
 export type PacketOperation = SendPackets | SettlePacket;
 
+/** What the store answers to a {@link PacketOperation}. `now` is the store's time. */
 export type PacketAnswer =
-  /** One placing for each packet, in order. */
+  /** `placed` has one entry for each packet, in order. */
   | { readonly kind: "packetsSent"; readonly now: number; readonly placed: readonly Placed[]; readonly ended: readonly Ended[] }
   | {
       readonly kind: "packetSettled";
       readonly now: number;
       readonly placed: readonly Placed[];
       readonly woken: readonly Woken[];
-      /** Executions that ended with it. */
+      /** Executions that this settle ended. */
       readonly ended: readonly Ended[];
     }
   /**
-   * The flow was triggered before with this key: by `execution`, and with another fingerprint if `mismatch`. This send has
-   * triggered nothing, and has written nothing.
+   * The flow was already triggered with this key, by `execution`; with a different fingerprint, if `mismatch`. Nothing was
+   * written.
    */
   | { readonly kind: "triggered"; readonly execution: number; readonly mismatch: boolean }
-  /** The flow is archived; nothing was written. */
+  /** The flow is archived. Nothing was written. */
   | { readonly kind: "archived" }
-  /** The fence (worker, attempt) does not hold: another worker has the packet, or it is gone. Nothing was changed. */
+  /** The fence (worker, attempt) is stale: another worker has the packet, or it was removed. Nothing was changed. */
   | { readonly kind: "packetStale" };
 
+/** The result of sending one packet. */
 export type Placed =
-  /** The sender's to deliver. With `parts`, if it filled the last port. */
+  /** The sender has claimed the packet. It has `parts` if it filled the last port of a node. */
   | { readonly kind: "claimed"; readonly packet: PacketRecord }
   | { readonly kind: Exclude<PacketState, "dead" | "kept"> }
-  /** Its key was completed: acknowledged, and not stored. Only what is claimed in the commit that sends it is asked. */
+  /**
+   * The key was already completed, so the packet was acknowledged and not stored. Only packets that are claimed at once get this
+   * answer; others are checked when they are claimed.
+   */
   | { readonly kind: "duplicate" | "mismatch" }
-  /** Its key was completed with another fingerprint, and its edge wants that to be a dead letter. */
+  /**
+   * The packet is a dead letter: it was sent as `failed`, or its key was completed with a different fingerprint and its edge asks
+   * for a dead letter.
+   */
   | { readonly kind: "dead" };
 
-/** A packet that waited for another packet, and now is due, acknowledged, dead or closed. */
+/** A packet that waited for another packet and is now due, acknowledged, dead or closed. */
 export interface Woken {
   readonly no: number;
   readonly queue: string;
   readonly flow: string;
   readonly execution: number | null;
   readonly to: "due" | "duplicate" | "mismatch" | "dead" | "closed";
-  /** Of a dead letter: why. */
+  /** For a dead letter: the reason. */
   readonly note: PacketNote | null;
 }
 
-/** An execution with nothing under way any more. */
+/** An execution that has ended: it has no open packets. */
 export interface Ended {
   readonly no: number;
   readonly flow: string;
   readonly status: ExecutionStatus;
 }
 
+/** Query of {@link PacketBackend.claim}. */
 export interface PacketClaimQuery {
   readonly worker: number;
-  /** In the order of their priority. */
+  /** In order of priority. */
   readonly queues: readonly { readonly flow: string; readonly queue: string; readonly limit: number }[];
   readonly limit: number;
 }
 
+/** Result of {@link PacketBackend.claim}. */
 export interface PacketClaims {
   readonly now: number;
   readonly claimed: readonly PacketRecord[];
-  /** Acknowledged instead of delivered, closed, or made dead letters while looking. */
+  /** Packets that the claim acknowledged, closed or made dead letters. */
   readonly closed: readonly Woken[];
   readonly ended: readonly Ended[];
   /** When the next packet of these queues can be claimed, as far as is known now. */
   readonly nextAt: number | null;
-  /** Flows among these that are not active. */
+  /** Queried flows that are not active. */
   readonly resting: readonly string[];
-  /** False: the store no longer knows this worker, other workers may have its packets, and it has to join again. */
+  /** False: the store no longer knows this worker. Other workers may have its packets, and it has to join again. */
   readonly known: boolean;
 }
 
+/** Query of {@link PacketBackend.deadLetters}: newest first. */
 export interface DeadLetterQuery {
   readonly flow?: string;
   readonly name?: string;
-  /** Newest first; those before this one. */
+  /** Only dead letters older than this. */
   readonly before?: PageCursor;
   readonly limit: number;
 }
 
-/** Where a page of a list ended: when that one was created, or died, and its number. */
+/** The last item of a page: when it was created (for dead letters: when it became one), and its number. */
 export interface PageCursor {
   readonly at: number;
   readonly no: number;
 }
 
+/** Query of {@link PacketBackend.executions}: newest first. */
 export interface ExecutionQuery {
   readonly flow?: string;
   readonly status?: ExecutionStatus;
@@ -201,7 +232,7 @@ export interface ExecutionQuery {
   readonly limit: number;
 }
 
-/** How many packets there are, by queue. */
+/** The number of packets in a queue, by state. */
 export interface QueueCount {
   readonly flow: string;
   readonly queue: string;
@@ -212,38 +243,43 @@ export interface QueueCount {
   readonly dead: number;
 }
 
-/** Packets of a database, beside the ledger. Errors as in `Backend`. */
+/** The packets of a store. Throws the same errors as {@link Backend}. */
 export interface PacketBackend {
   /**
-   * Writes operations one after the other, each atomic by itself and durable before it is answered. "again" for one that
+   * Writes operations in order, each atomic by itself and durable before it is answered. Answers "again" for an operation that
    * lost a race and changed nothing: it is sent again with the next flush.
    */
   flush(operations: readonly PacketOperation[]): Promise<readonly (PacketAnswer | "again")[]>;
-  /** A new worker number, never given twice. While its lease lasts, no other worker can claim its packets. */
+  /** Registers a worker and returns its number, which is never reused. Until its lease expires, no other worker can claim its packets. */
   join(query: { readonly leaseMs: number }): Promise<number>;
-  /** Extends the lease of all packets of the worker: one row. False: the lease had lapsed, and another worker has removed this one. */
+  /**
+   * Extends the lease of the worker and so of all its packets. Returns false if the lease had expired and another worker has
+   * removed this one.
+   */
   renew(worker: number, leaseMs: number): Promise<boolean>;
-  /** The worker stops: the packets that it owns become due, without counting an attempt. */
+  /** Unregisters a worker that stops. Its packets become due, and the attempt does not count. */
   leave(worker: number): Promise<void>;
   /**
-   * Claims due packets, and begins their keys in the same commit: a packet whose key is completed is acknowledged, a packet
-   * whose key has another owner is held. Before that, the packets of workers whose lease has lapsed become due, and a crash
-   * is counted for each. If nothing is due, the claim only reads.
-   * A claim that rejects may have taken packets all the same: its reply was lost (`NotKnownError`), or it takes several
-   * commits, and a later one failed (`UnreachableError`). The worker does not know of these packets, and its lease keeps all
-   * other workers from them. So the store's next claim for the same worker first gives them back. After an
-   * `UnreachableError` the front ends claim again under the same number, and rely on that; after any other error they leave
-   * the number, which frees the packets, and join again.
+   * Claims due packets and begins their keys in the same commit. A packet whose key is completed is acknowledged; a packet whose
+   * key has another owner is held. First, packets of workers whose lease has expired become due, and each packet's crash count
+   * increases. If nothing is due, the claim only reads.
+   *
+   * A claim that rejects may still have claimed packets: its reply was lost (`NotKnownError`), or one of its several commits failed
+   * after another succeeded (`UnreachableError`). The worker does not know these packets, and its lease keeps other workers from
+   * claiming them. So the next claim of the same worker must first release them. After an `UnreachableError` front ends rely on
+   * that and claim again under the same number; after any other error they call `leave`, which releases the packets, and join
+   * again.
    */
   claim(query: PacketClaimQuery): Promise<PacketClaims>;
-  /** The send as the last statement of an open transaction; none of its packets may say `claim`. */
+  /** Sends as the last statement of an open transaction. No packet may have `claim`. */
   sendWithin?(tx: Tx, send: SendPackets): Promise<PacketAnswer>;
   /**
-   * Due again, with its key and its history. `attempt` goes on. False: no such dead letter. The alert is for its next
-   * death: that of the last one may be on its way, and has its number.
+   * Retries a dead letter: makes it due again, with its key and history; `attempt` continues. Returns false if there is no such
+   * dead letter. `alert` is for the next time it becomes a dead letter; it has a new number, because the previous alert may still
+   * be queued.
    */
   reinject(no: number, alert?: Alert): Promise<boolean>;
-  /** Removes a dead letter. The packets of its lane that it blocked go on. */
+  /** Removes a dead letter. The next packet of a lane that it blocked becomes due. Returns false if there is no such dead letter. */
   discard(no: number): Promise<boolean>;
   packet(no: number): Promise<PacketRecord | undefined>;
   deadLetters(query: DeadLetterQuery): Promise<readonly PacketRecord[]>;
@@ -251,13 +287,16 @@ export interface PacketBackend {
   executions(query: ExecutionQuery): Promise<readonly ExecutionRecord[]>;
   /** Oldest first. */
   notes(execution: number, limit: number): Promise<readonly ExecutionNote[]>;
-  /** What an execution still has in the store: parts, kept and dead ones, and those under way. */
+  /** All packets of an execution that are in the store, in any state. */
   packetsOf(execution: number, limit: number): Promise<readonly PacketRecord[]>;
   counts(): Promise<readonly QueueCount[]>;
   flowState(flow: string): Promise<FlowState>;
   setFlowState(flow: string, state: FlowState): Promise<void>;
-  /** Removes executions and dead letters whose retention is over, letters in that order. Returns how many. */
+  /** Removes expired executions and dead letters. Returns how many. */
   purge(limit: number): Promise<number>;
-  /** Calls back when another process may have sent or settled something. May call too often, may miss one now and then. */
+  /**
+   * Calls back when another process may have sent or settled packets. It may call too often and may miss changes, so workers also
+   * poll. Returns a function that stops it.
+   */
   watch(changed: () => void): () => void;
 }

@@ -2,59 +2,61 @@ import { StoreRefusedError } from "../errors/errors.js";
 import type { RecordId } from "../ledger/record.js";
 
 /**
- * Something that waits to be delivered, as the store keeps it. Instants are milliseconds on the store's clock.
+ * A message of a flow graph or an outbox that waits to be delivered. Instants are milliseconds on the store's clock.
  *
- *   send ──▶ due ──claim──▶ (owned) ──settle──▶ gone, its outputs sent in the same commit
+ *   send ──▶ due ──claim──▶ (owned) ──settle──▶ removed; its outputs are sent in the same commit
  *             ▲               ├──retry──▶ due, later; it keeps its key
- *             │               └──dead──▶ dead ──reinject──▶ due
- *           held   its key is another packet's, or its lane is taken: due, or gone, when that one goes
- *           part   waits for the other ports of its node: gone into the packet that fills the last one
- *           kept   delivered, and kept until its execution ends, to be delivered from again
+ *             │               └──dead──▶ dead ──retry by hand (reinject)──▶ due
+ *           held   another packet has its key, or is ahead in its lane: due, or removed, when that packet is settled
+ *           part   waits for the other ports of its node: becomes part of the packet that fills the last port
+ *           kept   delivered; stays until its execution ends, so that it can be delivered again from here
  *
- * The packet is the owner of its key, and as durable as the key: so the key's lease has no end, and is never renewed.
+ * A packet owns its key and is as durable as the key, so the key's lease has no end and is not renewed.
  */
 export interface PacketRecord {
-  /** Unique, and given by the sender: the number of its worker, and a count. The same send again finds itself. */
+  /** Unique number, assigned by the sender from the range of its worker. A send that is repeated uses the same number. */
   readonly no: number;
-  /** What it belongs to: a flow, an outbox. Dead letters are listed, and deliveries paused, by it. */
+  /** The flow or outbox that the packet belongs to. Dead letters are listed, and deliveries paused, per flow. */
   readonly flow: string;
-  /** The queue that it waits in: an edge of the flow. */
+  /** The queue that the packet waits in: an edge of the flow. */
   readonly queue: string;
   readonly state: PacketState;
-  /** The number of the worker that has it. */
+  /** Number of the worker that has claimed the packet. */
   readonly owner: number | null;
-  /** Deliveries begun. It never goes back. The fence of a packet is (owner, attempt): a settling names both. */
+  /** Number of deliveries begun; never decreases. (owner, attempt) is the fence: a settle names both. */
   readonly attempt: number;
   /**
-   * A number of attempts, not an instant: how many of `attempt` do not count. These are the attempts before the packet was
-   * last re-injected, and those that were handed back. `attempt - since` have counted.
+   * How many of `attempt` do not count towards the attempt limit: attempts before the packet was last retried by hand, and attempts
+   * that were released. `attempt - since` count. (A number of attempts, not an instant.)
    */
   readonly since: number;
-  /** How many of the attempts that count ended because the lease of their worker lapsed. */
+  /** How many of the counted attempts ended because the lease of their worker expired. */
   readonly crashes: number;
-  /** When it may be claimed; for a part: when it has waited long enough. */
+  /** When the packet may be claimed. For a part: when it stops waiting. */
   readonly dueAt: number;
   readonly execution: number | null;
   readonly key: PacketKey | null;
-  /** Packets of one lane of a queue are delivered one after the other, in the order in which they were committed. */
+  /** Packets of one lane of a queue are delivered one at a time, in the order in which they were committed. */
   readonly lane: string | null;
-  /** Encoded by the front end, as is `history`; the store does not look inside. */
+  /** Encoded by the front end, like `history`; opaque to the store. */
   readonly payload: string;
-  /** What came in at the other ports of its node, by port. Null where it is the only one. */
+  /** What arrived at the other ports of the node, by port. Null if the node has one port. */
   readonly parts: Readonly<Record<string, PartRecord>> | null;
+  /** Failed attempts, encoded. */
   readonly history: string | null;
-  /** Why the store itself made a dead letter of it; of an alert: of the packet that it is about. */
+  /** Why the store itself made the packet a dead letter. For an alert: the note of the packet that the alert is about. */
   readonly note: PacketNote | null;
   readonly createdAt: number;
-  /** Of a dead letter: the name of its queue, since when, and until when it is kept. */
+  /** For a dead letter: the name of its dead-letter queue, since when, and until when it is kept. */
   readonly dead: { readonly name: string; readonly at: number; readonly expiresAt: number | null } | null;
 }
 
+/** See {@link PacketRecord}. */
 export type PacketState = "due" | "held" | "part" | "dead" | "kept";
 
 /**
- * The other ports of its node were not filled in time; or can't be any more, because their branches ended. Or its key was
- * completed with another packet.
+ * `joinTimeout`: the other ports of the node were not filled in time. `joinClosed`: they cannot be filled any more, because their
+ * branches ended. `mismatch`: the key was completed by a packet with a different fingerprint.
  */
 export type PacketNote = "joinTimeout" | "joinClosed" | "mismatch";
 
@@ -63,34 +65,40 @@ export interface PartRecord {
   readonly payload: string;
 }
 
+/** The idempotency key of a packet. */
 export interface PacketKey extends RecordId {
+  /** Hash of the payload. Null: not compared. */
   readonly fingerprint: string | null;
-  /** Null: kept for ever. */
+  /** Null: kept forever. */
   readonly retentionMs: number | null;
-  /** What becomes of it where the key is completed with another fingerprint. */
+  /** What to do with the packet if its key was completed with a different fingerprint. */
   readonly onMismatch: "acknowledge" | "deadLetter";
 }
 
-/** One trigger of a flow, and everything that comes of it. */
+/** One trigger of a flow with all packets that result from it. */
 export interface ExecutionRecord {
   readonly no: number;
   readonly flow: string;
-  /** The node that it began with, and the encoded payload. */
+  /** The entry node. */
   readonly entry: string;
+  /** The encoded payload of the trigger. */
   readonly input: string;
-  /** The key that it was triggered with. */
+  /** The key of the trigger. */
   readonly key: string | null;
-  /** Packets under way: due, held, or with a worker. It has ended when there is none. */
+  /** Number of packets that are due, held or claimed. The execution has ended when it is 0. */
   readonly open: number;
+  /** Packets acknowledged as duplicates. */
   readonly duplicates: number;
+  /** Dead letters. */
   readonly dead: number;
   readonly createdAt: number;
   readonly endedAt: number | null;
-  /** What its nodes sent and no edge took, encoded, in the order of its commits; bounded. */
+  /** Encoded outputs of nodes that no edge accepts, in the order of commits; the first 100. */
   readonly outputs: readonly string[];
 }
 
 export const executionStatuses = ["running", "completed", "dead"] as const;
+/** `dead`: the execution has ended, and a packet of it is a dead letter. */
 export type ExecutionStatus = (typeof executionStatuses)[number];
 
 export function statusOf({ open, dead }: Pick<ExecutionRecord, "open" | "dead">): ExecutionStatus {
@@ -98,7 +106,7 @@ export function statusOf({ open, dead }: Pick<ExecutionRecord, "open" | "dead">)
   return dead > 0 ? "dead" : "completed";
 }
 
-/** Something out of the ordinary that happened in an execution. */
+/** An unusual event in an execution: see `kind`. */
 export interface ExecutionNote {
   readonly at: number;
   readonly kind:
@@ -113,37 +121,36 @@ export interface ExecutionNote {
     | "skipped"
     | "unrouted"
     | "restarted"
-    /** Its node succeeded after the time limit of the last attempt: the packet is a dead letter whose effect has happened. */
+    /** The node succeeded after the timeout of the last attempt: the packet is a dead letter, but its effect has happened. */
     | "lateSuccess";
   readonly queue: string;
   readonly packet: number;
+  /** Details, such as the key. */
   readonly about: string | null;
 }
 
-/** A flow is active unless something else was said. Paused: nothing is claimed. Archived: nothing is sent, either. */
+/** `active` is the default. `paused`: no packets are claimed. `archived`: no packets are claimed or sent. */
 export type FlowState = "active" | "paused" | "archived";
 
-/** The owner of a key that a packet holds, in the ledger. */
+/** The owner of a packet's key in the ledger. */
 export function packetOwner(no: number): string {
   return `packet:${no}`;
 }
 
-/** A packet is in the store as long as it holds its key: its lease has no end. The last instant that a Date can tell. */
+/** Lease end of a packet's key: the packet stays in the store as long as it owns the key. The last instant that a Date can represent. */
 export const endlessLease = 8_640_000_000_000_000;
 
-/** Packets and executions of one worker: its number, and a count that no other has. */
+/** Size of the range of packet and execution numbers that each worker has. */
 export const numbersPerWorker = 2 ** 31;
 
-/** Beyond, numbers of packets would be greater than a JavaScript number can tell apart. */
+/** Above this, packet numbers would exceed the safe integers of JavaScript. */
 const workersMax = 2 ** 22 - 1;
 
 export function workerNumber(no: number): number {
   if (no <= workersMax) return no;
-  throw new StoreRefusedError(
-    `[onceflow] ${workersMax} workers have joined this store, and there are no more numbers: go on with a new database`,
-  );
+  throw new StoreRefusedError(`[onceflow] all ${workersMax} worker numbers of this store are used; continue with a new database`);
 }
 
-/** Outputs and notes kept of an execution: the first ones. */
+/** Maximum number of outputs and notes that are stored per execution. Later ones are dropped. */
 export const outputsMax = 100;
 export const notesMax = 1000;

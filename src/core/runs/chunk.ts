@@ -1,47 +1,49 @@
 /**
- * One piece of a stream of a run, as its writer hands it in. Every writer (the call of a step, or the code of the
- * workflow itself) counts its own chunks of a stream from 0; the store gives a chunk its place among those of all
- * writers when it is first written. The same writer and count again, by the same or a later attempt, replaces it there:
- * so the chunks of a retried attempt never double, and no place ever moves.
+ * One piece of a stream of a run, as it is written. Every writer (a step call, or the workflow function) counts its own chunks of a
+ * stream from 0. When a chunk is first written, the store assigns its index among the chunks of all writers. A chunk with the same
+ * writer and count, by the same or a later attempt, replaces it at that index: so a retried attempt does not duplicate its chunks, and
+ * an index never changes.
  */
 export interface Chunk {
   readonly stream: string;
+  /** The step call that wrote the chunk, or the workflow function. */
   readonly writer: string;
-  /** The writer's own count. Of what ends the stream: `endCount`. */
+  /** The writer's own count. For a chunk that ends the stream: -1. */
   readonly n: number;
-  /** A lower one never replaces what a higher one has written. */
+  /** A chunk of a lower attempt never replaces one of a higher attempt. */
   readonly attempt: number;
   readonly kind: ChunkKind;
   readonly data: string | Uint8Array | null;
 }
 
-/** void: an earlier attempt wrote more than the one that counts. Its place stays taken, and readers pass over it. */
+/** `void`: written by an attempt that does not count. It keeps its index, and readers skip it. */
 export type ChunkKind = "bytes" | "value" | "end" | "error" | "void";
 
-/** A chunk at its place, as readers see it. */
+/** A chunk with its index, as it is read. */
 export interface ChunkRecord {
   readonly index: number;
   readonly kind: ChunkKind;
   readonly data: string | Uint8Array | null;
 }
 
-/** Whatever attempts before this one have left of a writer's chunks, in all streams, is void. */
+/** Makes chunks void: those that attempts before this one have left of a writer, in all streams. */
 export interface Voided {
   readonly writer: string;
   readonly attempt: number;
 }
 
+/** Query of {@link RunBackend.chunks}. */
 export interface ChunkQuery {
   readonly run: string;
   readonly stream: string;
-  /** The first place to read. */
+  /** The first index to read. */
   readonly from: number;
   readonly limit: number;
-  /** No more than this at once, but one chunk at least. */
+  /** Maximum size of one page, except that a page has at least one chunk. */
   readonly bytesMax: number;
 }
 
-/** A stream is ended once, behind all that was written: what ends it never takes the place of a chunk. */
+/** Count `n` of the chunk that ends a stream: a stream ends once, and that chunk never replaces another one. */
 export const endCount = -1;
 
 export function endsStream({ kind }: Pick<Chunk, "kind">): boolean {
@@ -54,8 +56,8 @@ export function sizeOf({ data }: Pick<Chunk, "data">): number {
 }
 
 /**
- * Of several with the same writer and count the one that stays, in the place of the first: for stores that write all of
- * them at once. An attempt that ran out of time and the next one may be in the same write.
+ * Leaves one of several chunks with the same writer and count, at the position of the first: for stores that write all chunks in one
+ * statement. A late chunk of an attempt that timed out and a chunk of the next attempt may be in the same write.
  */
 export function withoutDoubles(chunks: readonly Chunk[]): readonly Chunk[] {
   const stay = new Map<string, Chunk>();

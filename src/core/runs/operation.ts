@@ -2,8 +2,10 @@ import type { Chunk, ChunkQuery, ChunkRecord, Voided } from "./chunk.js";
 import type { EndStatus, HookRecord, JournalEntry, Mail, MailKind, RunRecord, RunStatus, WorkerRecord } from "./run.js";
 
 /**
- * The verbs of queue and journal. Each names one run, is atomic, and is sent again unchanged when its reply was lost:
- * the second time finds what the first one did.
+ * Creates a run.
+ *
+ * Each operation on runs names one run, is atomic, and is sent again unchanged if its reply was lost: the second time it finds what the
+ * first one did.
  */
 export interface StartRun {
   readonly verb: "start";
@@ -14,17 +16,16 @@ export interface StartRun {
   readonly parent: string | null;
   readonly creator: string;
   readonly retentionMs: number | null;
-  /** Whoever starts it may execute it from the same commit on: then this is its first journal entry, in epoch 1. */
+  /** Set if the process that starts the run also executes it from the same commit on: its first journal entry, in epoch 1. */
   readonly first: { readonly owner: string; readonly leaseMs: number; readonly entry: Entry } | null;
-  /** Written with the run: an input that was put aside. */
+  /** Written with the run: an input that is stored beside the journal. */
   readonly chunks?: readonly Chunk[];
 }
 
 /**
- * What the owner of a run writes: the entry `seq` of its journal, and everything that goes with it. The entry is the
- * fence. It is refused unless the run goes on, `seq` is the next number, and the last entry is of no later epoch
- * (rules/fence.ts). A worker that takes a run over writes an entry first: so a late owner finds its place taken, and nothing
- * of its write is done.
+ * Appends entry `seq` to the journal of a run, with everything that belongs to it. The entry number is the fence: the append is refused
+ * unless the run has not ended, `seq` is the next number, and the last entry is not of a later epoch (rules/fence.ts). A worker that
+ * takes over a run writes an entry first, so a late owner finds its number used, and nothing of its append is written.
  */
 export interface Append {
   readonly verb: "append";
@@ -35,9 +36,9 @@ export interface Append {
 }
 
 /**
- * An entry after the end of a run, for one purpose: to record the true outcome of a step that was still running, or that
- * a person has resolved. Refused ("overtaken") unless the run has ended in this epoch and `seq` is the next number. Sent
- * again, it is recognised by its events: several writers may write in one epoch here.
+ * Appends an entry after the end of a run, for one purpose: to record the outcome of a step that was still running at the end, or that
+ * a person has resolved. Refused ("overtaken") unless the run ended in this epoch and `seq` is the next number. If it is sent
+ * again, it is recognized by its events, because several writers may write in that epoch.
  */
 export interface AppendLate {
   readonly verb: "appendLate";
@@ -45,70 +46,77 @@ export interface AppendLate {
   readonly epoch: number;
   readonly seq: number;
   readonly events: string;
-  /** Steps whose outcome is still unknown after this entry. At 0 the run's retention counts again, from its end. */
+  /** Number of steps whose outcome is still unknown after this entry. At 0 the run can expire again; its retention counts from its end. */
   readonly unsettled: number;
 }
 
-/** What an owner records about the deaths of owners before it, under its fence. */
+/** What an owner records, under its fence, about earlier owners that crashed. See {@link RunRecord}. */
 export interface Trial {
   readonly deaths: number;
   readonly crashes: number;
   readonly alone: boolean;
 }
 
+/** One journal entry, and what is written with it. */
 export interface Entry {
-  /** Null: nothing happened, only `then`; refused unless the run is still in this epoch. */
+  /** Encoded events. Null: no journal entry is written, only the rest; refused unless the run is still in this epoch. */
   readonly events: string | null;
-  /** Mail up to this number is in the journal with this entry. */
+  /** Mail up to this number is in the journal with this entry. Null: unchanged. */
   readonly consumed: number | null;
   readonly hooks: readonly HookChange[];
   readonly children: readonly StartRun[];
   readonly then: Then;
-  /** What becomes of chunks with this entry: first those of attempts that do not count are void, then these are written. */
+  /** Chunks that become void, before `chunks` are written. */
   readonly voids?: readonly Voided[];
   readonly chunks?: readonly Chunk[];
-  /** Left out: deaths, crashes and alone stay as they are. */
+  /** If absent, `deaths`, `crashes` and `alone` of the run stay as they are. */
   readonly trial?: Trial;
 }
 
 /**
- * Chunks that step bodies have written. Refused unless the run is still in this epoch: a late body of an owner that was
- * overtaken must not write between the chunks of its successor.
+ * Writes chunks of step bodies. Refused unless the run is still in this epoch: a late body of a former owner must not write
+ * between the chunks of its successor.
  */
 export interface WriteChunks {
   readonly verb: "write";
   readonly id: string;
   readonly epoch: number;
-  /** One at least. */
+  /** At least one. */
   readonly chunks: readonly Chunk[];
 }
 
+/** Adds a hook with this token, or removes one. */
 export type HookChange =
   | { readonly add: string; readonly about: string; readonly metadata: string | null }
-  /** Only this run's own hook is dropped. */
+  /** A hook of another run with the same token stays. */
   | { readonly drop: string };
 
+/** What happens to the run after an entry. */
 export type Then =
-  /** Goes on under the same owner. */
+  /** The owner keeps the run. */
   | { readonly kind: "hold" }
-  /** Nobody's until `wakeAt` or mail, whichever comes first; at once when mail is there that was not taken in. */
+  /**
+   * The run has no owner until `wakeAt` or until mail arrives, whichever is first; it is due at once if it has mail that is not
+   * consumed.
+   */
   | {
       readonly kind: "release";
       readonly wakeAt: number | null;
       readonly status: Extract<RunStatus, "running" | "unknown" | "diverged" | "parked">;
       readonly trouble: string | null;
-      /** Workers that do not claim it before `until`, unless mail comes first. Left out: any worker may claim it. */
+      /** Workers that do not claim the run before `until`, unless mail arrives first. If absent, any worker may claim it. */
       readonly avoid?: { readonly workers: readonly string[]; readonly until: number };
     }
-  /** Over. Its hooks are dropped, and its parent gets mail of kind "child" about it, with status and output. */
+  /** The run ends. Its hooks are removed, and its parent gets mail of kind "child" with its status and output. */
   | {
       readonly kind: "end";
       readonly status: EndStatus;
       readonly output: string | null;
-      /** Steps whose outcome is unknown when the run ends: it is not purged before they are settled. Default 0. */
+      /** Number of steps whose outcome is unknown when the run ends: the run is not purged before they are settled. Default 0. */
       readonly unsettled?: number;
     };
 
+/** Sends mail to a run. */
 export interface Send {
   readonly verb: "send";
   /** The run, or the token of its hook. */
@@ -116,106 +124,114 @@ export interface Send {
   readonly kind: MailKind;
   readonly about: string | null;
   readonly payload: string | null;
-  /** Names this mail among all of its run: the same key again is not delivered again. */
+  /** Identifies this mail within its run: mail with a known key is not delivered again. */
   readonly key: string;
 }
 
+/** One operation on a run that goes through group commit. */
 export type RunOperation = StartRun | Append | AppendLate | Send | WriteChunks;
 
+/** What the store answers to a {@link RunOperation}. `now` is the store's time. */
 export type RunAnswer =
+  /** start: the run was created, now or earlier by the same request. `conflicts`: see "appended". */
   | { readonly kind: "created"; readonly now: number; readonly conflicts: readonly string[] }
+  /** start: another request has created a run with this id. */
   | { readonly kind: "exists"; readonly run: RunRecord }
-  /** `conflicts`: tokens of hooks that somebody else has; those hooks were not made. */
+  /** append: `conflicts` are tokens that another hook has; those hooks were not created. */
   | { readonly kind: "appended"; readonly now: number; readonly conflicts: readonly string[] }
-  /** Somebody else owns the run, or it is over. Nothing was changed. */
+  /** append, write: another worker owns the run, or the run has ended. Nothing was changed. */
   | { readonly kind: "overtaken" }
+  /** send: `duplicate`: mail with this key was delivered before. */
   | { readonly kind: "sent"; readonly run: string; readonly duplicate: boolean }
-  /** `closed`: streams that have ended; chunks for them were not written. */
+  /** write: `closed` are streams that have ended; chunks for them were not written. */
   | { readonly kind: "written"; readonly closed: readonly string[] }
-  /** No such run, or no such hook. */
+  /** send: the run or hook was not found. */
   | { readonly kind: "absent" }
+  /** send: the run has ended. */
   | { readonly kind: "ended"; readonly run: string };
 
 export type RunAnswerKind = RunAnswer["kind"];
 
+/** Query of {@link RunBackend.claim}. */
 export interface ClaimQuery {
   readonly owner: string;
   readonly workflows: readonly string[];
   readonly leaseMs: number;
   readonly limit: number;
-  /** At most one suspect is claimed at a time, and none when this is false. Default true. */
+  /** Whether a suspect (a run that may have crashed its owners) may be claimed; at most one per claim. Default true. */
   readonly suspects?: boolean;
-  /** Only this run, whatever its workflow is; `workflows` does not count then. */
+  /** Claims only this run, whatever its workflow; `workflows` is ignored. */
   readonly run?: string;
 }
 
+/** Result of {@link RunBackend.claim}. */
 export interface Claims {
   readonly now: number;
   readonly claimed: readonly Claimed[];
-  /** When the next run of these workflows can be claimed by this owner, as far as is known now. Suspects that it may not claim do not count. */
+  /** When this owner can claim the next run of these workflows, as far as is known now. Suspects that it may not claim are ignored. */
   readonly nextAt: number | null;
 }
 
-/** Everything that is needed to go on with a run. */
+/** A claimed run with everything that is needed to continue it. */
 export interface Claimed {
   readonly run: RunRecord;
-  /** Its last owner fell silent, and may not know yet. */
+  /** The lease of its last owner expired, and that owner may still be running. */
   readonly lapsed: boolean;
   readonly journal: readonly JournalEntry[];
-  /** What was not taken in yet, in order. */
+  /** Mail that is not consumed yet, in order. */
   readonly mail: readonly Mail[];
   readonly hooks: readonly HookRecord[];
 }
 
+/** Query of {@link RunBackend.renew}. */
 export interface RenewQuery {
   readonly owner: string;
   readonly leaseMs: number;
-  /** Written to the worker's row, as a sign of life. Left out: only the leases of its runs are extended. */
+  /** Written to the worker's row as its heartbeat. If absent, only the leases of its runs are extended. */
   readonly signOfLife?: { readonly workflows: readonly string[]; readonly version: string | null };
 }
 
-/** A run that its owner still has. */
+/** A run that the owner still has after a renewal. `mail`: number of its newest mail. */
 export interface Renewed {
   readonly id: string;
   readonly epoch: number;
   readonly mail: number;
 }
 
+/** Query of {@link RunBackend.list}: newest first. */
 export interface RunListQuery {
   readonly workflow?: string;
   readonly status?: RunStatus;
-  /** Runs created before this one: newest first. */
+  /** Only runs created before this one. */
   readonly after?: { readonly createdAt: number; readonly id: string };
   readonly limit: number;
 }
 
-/** What may have changed: a run that this worker or a waiting caller could care about. Null: something, look yourself. */
+/** Id of a run that may have changed. Null: any run may have changed. */
 export type RunChange = string | null;
 
-/** "chunks": only a stream of the run has grown; nobody has to look for mail or work. */
+/** `"chunks"`: only a stream of the run has grown; there is no new mail or work. */
 export type WhatChanged = "run" | "chunks";
 
-/**
- * Queue and journal of a database, beside the ledger. Errors as in `Backend`.
- */
+/** Queue and journals of a store. Throws the same errors as {@link Backend}. */
 export interface RunBackend {
   /**
-   * Writes operations on distinct runs, sorted by run, each of them atomic by itself and durable before it is answered. "again" for one that lost a
-   * race and changed nothing: it is sent again with the next flush.
+   * Writes operations on distinct runs, sorted by run, each atomic by itself and durable before it is answered. Answers "again" for
+   * an operation that lost a race and changed nothing: it is sent again with the next flush.
    */
   flush(operations: readonly RunOperation[]): Promise<readonly (RunAnswer | "again")[]>;
   /**
-   * Takes runs that are due, oldest first, and never one that `owner` has already. Every claim raises the epoch, and counts
-   * the death of an owner that fell silent in the same write. Reads only when nothing is due.
+   * Claims due runs, oldest first, except runs that `owner` already has. Each claim increases the epoch and, in the same write,
+   * counts the crash of an owner whose lease expired. Only reads if nothing is due.
    */
   claim(query: ClaimQuery): Promise<Claims>;
-  /** What the owner of a claimed run needs to know again after it was overtaken by its predecessor's last write. */
+  /** Reads a claimed run again, for an owner that was overtaken by the last write of its predecessor. */
   load(id: string): Promise<Claimed | undefined>;
-  /** Extends the leases of all that `owner` has. */
+  /** Extends the leases of all runs of `owner`, and returns them. */
   renew(query: RenewQuery): Promise<readonly Renewed[]>;
-  /** Workers that have shown a sign of life within the last hour, live ones first. */
+  /** Workers with a heartbeat within the last hour, live ones first. */
   workers(): Promise<readonly WorkerRecord[]>;
-  /** The worker has stopped: removes its row. Its runs stay as they are. */
+  /** Removes the row of a worker that has stopped. Its runs stay as they are. */
   leave(owner: string): Promise<void>;
   /** Mail after `seq`, in order. */
   mail(run: string, after: number): Promise<readonly Mail[]>;
@@ -223,17 +239,17 @@ export interface RunBackend {
   journal(id: string, after: number, limit: number): Promise<readonly JournalEntry[]>;
   list(query: RunListQuery): Promise<readonly RunRecord[]>;
   hook(token: string): Promise<HookRecord | undefined>;
-  /** The chunks of a stream from a place on, in order, void ones among them. */
+  /** The chunks of a stream from an index on, in order, including void ones. */
   chunks(query: ChunkQuery): Promise<readonly ChunkRecord[]>;
-  /** The place of the last chunk of a stream that is bytes or a value; -1 when there is none. */
+  /** The index of the last chunk of a stream that is bytes or a value; -1 if there is none. */
   tail(run: string, stream: string): Promise<number>;
-  /** Removes runs whose retention is over, with all that belongs to them. Returns how many. */
+  /** Removes expired runs with everything that belongs to them. Returns how many. */
   purge(limit: number): Promise<number>;
   /**
-   * Calls back when another process may have started, ended or written to a run. May call too often, may miss one now
-   * and then: who waits also looks by itself from time to time.
+   * Calls back when another process may have started, ended or written to a run. It may call too often and may miss changes, so
+   * callers that wait also poll. Returns a function that stops it.
    */
   watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void;
-  /** The append as the last statement of an open transaction. */
+  /** Appends as the last statement of an open transaction. */
   appendWithin?(tx: object, append: Append): Promise<RunAnswer>;
 }

@@ -1,58 +1,60 @@
-/** One execution of a workflow, as the store keeps it. Instants are milliseconds on the store's clock. */
+/** One run of a workflow, as the store keeps it. Instants are milliseconds on the store's clock. */
 export interface RunRecord {
   readonly id: string;
   readonly workflow: string;
   readonly status: RunStatus;
-  /** The encoded arguments, and the hash of what counts of them. */
+  /** The encoded arguments. */
   readonly input: string;
+  /** Hash of the arguments. Null: not compared. */
   readonly fingerprint: string | null;
-  /** The encoded result of a completed run, the encoded error of a failed one. */
+  /** The encoded result of a completed run, or the encoded error of a failed one. */
   readonly output: string | null;
-  /** Why a run that is unknown or diverged cannot go on, in words. */
+  /** Message that says why an unknown or diverged run cannot continue. */
   readonly trouble: string | null;
-  /** Who executes it now. */
+  /** The worker that executes the run now. */
   readonly owner: string | null;
-  /** +1 at every claim. */
+  /** Increases with every claim. */
   readonly epoch: number;
   /**
-   * When any worker may claim it: the end of its owner's lease, the time of its next timer, or at once. Null when only
-   * mail can wake it, and when it has ended.
+   * When any worker may claim the run: the end of its owner's lease, the time of its next timer, or at once. Null if only
+   * mail can wake it, and after its end.
    */
   readonly wakeAt: number | null;
-  /** The newest mail that was ever sent to it, and up to which mail its journal has taken in. */
+  /** Number of the newest mail that was sent to the run. */
   readonly mail: number;
+  /** Number of the newest mail that is in the run's journal. */
   readonly consumed: number;
-  /** The run that is told when this one ends. */
+  /** The run that gets mail when this one ends. */
   readonly parent: string | null;
-  /** Who created it: names the request, so that a lost reply finds its own success. */
+  /** Identifies the request that created the run, so that after a lost reply it finds its own success. */
   readonly creator: string;
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly endedAt: number | null;
-  /** How long it is kept after its end. Null: for ever. */
+  /** How long the run is kept after its end. Null: forever. */
   readonly retentionMs: number | null;
-  /** Owners in a row that fell silent while they had the run, without the run having got further. Counted by the claim. */
+  /** Owners in a row whose lease expired while they had the run and it made no progress. Counted by the claim. */
   readonly deaths: number;
-  /** How many of the owners that fell silent executed the run alone: with no other run in the process. */
+  /** How many of those owners executed the run alone, with no other run in the process. */
   readonly crashes: number;
-  /** Its owner executes no other run beside it. */
+  /** Whether the owner executes no other run beside it. */
   readonly alone: boolean;
-  /** Workers whose code diverged from the journal. They do not claim the run before `avoidUntil`; others may at `wakeAt`. */
+  /** Workers whose code diverged from the journal. They do not claim the run before `avoidUntil`; other workers may at `wakeAt`. */
   readonly avoid: readonly string[];
   readonly avoidUntil: number | null;
-  /** Steps of an ended run whose outcome is still unknown. The run is not purged before all of them are settled. */
+  /** Number of steps of an ended run whose outcome is still unknown. The run is not purged before all of them are settled. */
   readonly unsettled: number;
 }
 
-/** Also in the claims and indexes of the stores: changing it needs a migration. */
+/** Also part of the claim statements and indexes of the stores: changing it needs a migration. */
 const suspectDeathsMin = 2;
 
-/** The run was in memory when two owners in a row died: it may be what killed them, so a worker executes it alone. */
+/** Whether a run was in memory when two owners in a row crashed. It may be the cause, so a worker executes it alone. */
 export function isSuspect({ deaths }: Pick<RunRecord, "deaths">): boolean {
   return deaths >= suspectDeathsMin;
 }
 
-/** How long a store keeps the row of a worker that shows no sign of life. */
+/** How long a store keeps the row of a worker after its last heartbeat. */
 export const workerKeptMs = 3_600_000;
 
 /** A worker that executes runs, as the store knows it. */
@@ -60,42 +62,43 @@ export interface WorkerRecord {
   /** The owner under which it claims runs. */
   readonly id: string;
   readonly workflows: readonly string[];
-  /** Of the application, as its worker was given it. */
+  /** Version of the application, from the worker's options. */
   readonly version: string | null;
   readonly startedAt: number;
-  /** Its last sign of life. */
+  /** Time of the last heartbeat. */
   readonly seenAt: number;
-  /** Its lease has not run out. */
+  /** Whether its lease has not expired. */
   readonly live: boolean;
 }
 
-/**
- * pending: nobody has claimed it yet. running: also while it sleeps or waits. unknown: a step's outcome can't be told
- * from here, a person must say. diverged: its code asks for something else than its journal says. parked: its processes died
- * too often while they executed it alone; `wakeUp` tries again.
- */
 export const runStatuses = ["pending", "running", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
+/**
+ * `pending`: not claimed yet. `running`: also while it sleeps or waits. `unknown`: the outcome of a step is not known, and a person
+ * must resolve it. `diverged`: the code does not match the journal. `parked`: processes crashed too often while they executed the
+ * run alone; `wakeUp` retries it.
+ */
 export type RunStatus = (typeof runStatuses)[number];
 export type EndStatus = "completed" | "failed" | "cancelled";
 
+/** Whether a run with this status has ended. */
 export function hasEnded(status: RunStatus): status is EndStatus {
   return status === "completed" || status === "failed" || status === "cancelled";
 }
 
-/** One commit of a run's owner: what happened, in order. `seq` counts from 1 without gaps. */
+/** One commit of a run's owner: the events that happened, in order. `seq` counts from 1 without gaps. */
 export interface JournalEntry {
   readonly seq: number;
   readonly epoch: number;
   readonly at: number;
-  /** Encoded by the front end; the store does not look inside. */
+  /** Encoded by the front end; opaque to the store. */
   readonly events: string;
 }
 
-/** Something from outside for a run. Its owner takes it in with the commit that journals it. */
+/** A message to a run: a hook payload, a cancellation, the end of a child. It is consumed by the commit that writes it to the journal. */
 export interface Mail {
   readonly seq: number;
   readonly kind: MailKind;
-  /** The hook, step or child that it is about. */
+  /** The hook, step or child that the message is about. */
   readonly about: string | null;
   readonly payload: string | null;
   readonly at: number;
@@ -103,11 +106,11 @@ export interface Mail {
 
 export type MailKind = "hook" | "cancel" | "wake" | "child" | "resolve";
 
-/** A token under which mail reaches a run: unique while the hook exists. */
+/** A token to which mail for a run can be sent. It is unique while the hook exists. */
 export interface HookRecord {
   readonly token: string;
   readonly run: string;
-  /** Which hook of its run. */
+  /** Identifies the hook within its run. */
   readonly about: string;
   readonly metadata: string | null;
   readonly createdAt: number;

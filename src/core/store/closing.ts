@@ -1,4 +1,4 @@
-/** Closes a store once, after everything that works on it has ended its work. */
+/** Closes a store once, after everything that uses it has stopped. */
 export class Closing {
   readonly #closeParts: () => Promise<void>;
   readonly #endings = new Set<() => Promise<void>>();
@@ -8,7 +8,7 @@ export class Closing {
     this.#closeParts = closeParts;
   }
 
-  /** Calls `end`, and waits for it, before the store closes. Returns how to take that back. */
+  /** Registers `end`, which is called and awaited before the store closes. Returns a function that unregisters it. */
   before(end: () => Promise<void>): () => void {
     this.#endings.add(end);
     return () => void this.#endings.delete(end);
@@ -20,7 +20,7 @@ export class Closing {
   }
 
   async #close(): Promise<void> {
-    // Without an await when there is nothing to wait for: commits that come after the call of close() are refused.
+    // No await if there is nothing to wait for: commits right after the call of close() must be refused.
     if (this.#endings.size > 0) await Promise.all([...this.#endings].map((end) => end()));
     await this.#closeParts();
   }

@@ -5,7 +5,7 @@ import type { Metrics } from "./store.js";
 
 type Counts = Omit<Metrics, "flushes">;
 
-/** Counts the answers of a store, from its opening on. */
+/** Counts the answers of a store since it was opened. */
 export class Counters {
   readonly #counts: { -readonly [Name in keyof Counts]: number } = {
     started: 0,

@@ -14,7 +14,12 @@ import { type StoreOptions, settingsOf } from "./store-options.js";
 import { closedError, whileOpen } from "./while-open.js";
 import { workerLeases } from "./worker-leases.js";
 
-/** Makes a store of a backend: group commit, heartbeat, local wake-ups, metrics and the purge that runs by itself. */
+/**
+ * Makes a store from a backend: adds group commit, lease renewal, local wake-ups, metrics, encryption and the background purge. For
+ * authors of stores; applications call `open`.
+ *
+ * @throws InvalidInputError if an option is not valid. With an invalid `encryption` option the backend is closed.
+ */
 export function createStore(given: Backend, options: StoreOptions = {}): Store {
   const backend = options.encryption === undefined ? given : withEncryption(given, options.encryption);
   const { clock, valueBytesMax, asideBytes, streamChunksMax, audit, purgeEveryMs } = settingsOf(options, backend);
@@ -113,7 +118,7 @@ function withEncryption(backend: Backend, encryption: EncryptionOptions): Backen
   try {
     return encryptedBackend(backend, new Cipher(encryption));
   } catch (error) {
-    // The backend is open already, and its opener gets this error instead of a store to close.
+    // The caller gets this error in place of a store, so it cannot close the backend itself.
     void backend.close().catch(() => {});
     throw error;
   }

@@ -34,7 +34,7 @@ test("a purge that fails is reported once per cause, and stops neither the other
   await clock.pass(2 * minuteMs);
   expect(reported()).toHaveLength(2);
 
-  // It recovers, and fails once more: that is another outage.
+  // It recovers and fails again: that is another outage.
   cause = undefined;
   await clock.pass(minuteMs);
   cause = new UnreachableError("read-only", Object.assign(new Error("read-only"), { code: "25006" }));

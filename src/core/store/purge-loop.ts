@@ -3,10 +3,10 @@ import { kindOf } from "./store-trouble.js";
 
 const batchMax = 500;
 
-/** What can be over: a name for messages, and the removal of `limit` at most, which returns how many there were. */
+/** By name (for messages): a function that removes at most `limit` expired items and returns how many it removed. */
 export type Purges = Readonly<Record<string, ((limit: number) => Promise<number | undefined>) | undefined>>;
 
-/** The purge that runs by itself. One that fails stops none of the others, and is reported once per cause. */
+/** The store's background purge. A purge that fails does not stop the others, and is reported once per cause. */
 export class PurgeLoop {
   readonly #clock: Clock;
   readonly #store: string;
@@ -34,11 +34,11 @@ export class PurgeLoop {
   async #purgeAll(): Promise<void> {
     for (const [what, purge] of Object.entries(this.#purges)) {
       try {
-        // In bounded batches, one per turn, until nothing is left to remove.
+        // In bounded batches, one per turn of the event loop, until nothing is left to remove.
         while (!this.#closed && (await purge?.(batchMax)) === batchMax) await new Promise<void>((go) => this.#clock.soon(go));
         this.#reported.delete(what);
       } catch (error) {
-        // Expiry is part of every condition: what is not removed yet is expired all the same.
+        // Harmless: every query checks the expiry, so an item that is not removed yet still counts as expired.
         if (!this.#closed) this.#report(what, error);
       }
     }
@@ -52,7 +52,7 @@ export class PurgeLoop {
     causes.add(cause);
     const why = error instanceof Error ? error.message : String(error);
     process.emitWarning(
-      `[onceflow] [${this.#store}] expired ${what} could not be removed: ${why}. The purge is tried again; until it succeeds they take up space`,
+      `[onceflow] [${this.#store}] expired ${what} could not be removed: ${why}. The purge is retried; until it succeeds they take up space`,
       {
         type: "OnceflowWarning",
         code: "ONCEFLOW_PURGE_FAILED",

@@ -2,7 +2,7 @@ import { type RecordId, rowOf } from "../ledger/record.js";
 import type { Clock } from "../work/clock.js";
 import type { Answered } from "./commit/group-commit.js";
 
-/** Callers of this process that wait for a record which this process may settle: they wake at once instead of at the next poll. */
+/** Wakes callers that wait for a record as soon as this process settles it, without waiting for their next poll. */
 export class RecordWaiters {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -11,7 +11,7 @@ export class RecordWaiters {
     this.#clock = clock;
   }
 
-  /** Resolves when the record is settled here, or after `ms`. Rejects with the signal's reason. */
+  /** Resolves when this process settles the record, or after `ms`. Rejects with the signal's reason. */
   wait(id: RecordId, ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);

@@ -3,8 +3,8 @@ import type { Entry, RunAnswer, RunBackend, RunChange, RunOperation, WhatChanged
 export type RunWatcher = (run: RunChange, ended: boolean, what: WhatChanged) => void;
 
 /**
- * Tells the watchers of this process which runs have changed: those that a commit of this process changed, and, while there
- * is a watcher, those of which the database says that another process changed them.
+ * Notifies the watchers of this process about changed runs: runs that a commit of this process changed, and, while there
+ * is a watcher, runs of which the database reports that another process changed them.
  */
 export class RunWatchers {
   readonly #runs: Pick<RunBackend, "watch"> | undefined;
@@ -18,7 +18,7 @@ export class RunWatchers {
 
   add(watcher: RunWatcher): () => void {
     this.#watchers.add(watcher);
-    if (!this.#closed) this.#stopWatching ??= this.#runs?.watch((run, what = "run") => this.#tell(run, false, what));
+    if (!this.#closed) this.#stopWatching ??= this.#runs?.watch((run, what = "run") => this.#notify(run, false, what));
     return () => {
       this.#watchers.delete(watcher);
       if (this.#watchers.size === 0) this.#stop();
@@ -28,9 +28,9 @@ export class RunWatchers {
   note(operation: RunOperation, answer: RunAnswer): void {
     if (this.#watchers.size === 0) return;
     const changed = changedBy(operation, answer);
-    for (const run of changed) this.#tell(run, hasEndedBy(operation, run), "run");
+    for (const run of changed) this.#notify(run, hasEndedBy(operation, run), "run");
     const grown = grownBy(operation, answer);
-    if (grown !== undefined && !changed.includes(grown)) this.#tell(grown, false, "chunks");
+    if (grown !== undefined && !changed.includes(grown)) this.#notify(grown, false, "chunks");
   }
 
   close(): void {
@@ -43,12 +43,15 @@ export class RunWatchers {
     this.#stopWatching = undefined;
   }
 
-  #tell(run: RunChange, ended: boolean, what: WhatChanged): void {
+  #notify(run: RunChange, ended: boolean, what: WhatChanged): void {
     for (const watcher of this.#watchers) watcher(run, ended, what);
   }
 }
 
-/** The runs that a worker or a waiting caller may have to look at now. An append after which the owner goes on concerns no other. */
+/**
+ * The runs that a worker or a waiting caller may have to read now. An append after which the owner keeps the run concerns only its
+ * children.
+ */
 function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
   if (answer.kind === "sent") return [answer.run];
   if (answer.kind === "created" && operation.verb === "start" && operation.first === null) return [operation.id];
@@ -63,7 +66,7 @@ function hasEndedBy(operation: RunOperation, run: string): boolean {
   return operation.verb !== "send" && operation.id === run && entryOf(operation)?.then.kind === "end";
 }
 
-/** The run of which a stream has grown, or whose readers may see something else than before. */
+/** The run of which a stream has grown or changed. */
 function grownBy(operation: RunOperation, answer: RunAnswer): string | undefined {
   if (operation.verb === "write") return answer.kind === "written" ? operation.id : undefined;
   const chunks = answer.kind === "appended" || answer.kind === "created" ? entryOf(operation)?.chunks : undefined;

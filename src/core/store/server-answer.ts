@@ -1,6 +1,6 @@
 import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../errors/errors.js";
 
-/** One answer of a database that is an error, and the write that it answers. */
+/** An error that a database answered, and the write that it answers. */
 export interface ServerAnswer {
   /** As in the messages: `postgres`. */
   readonly store: string;
@@ -11,12 +11,15 @@ export interface ServerAnswer {
   readonly cause: unknown;
 }
 
-/** The server never takes this data. Each store has a short list of answers that mean this; every other answer is retried. */
+/** The server never accepts this data. Each store has a short list of errors that mean this; every other error is retried. */
 export function dataRefused({ store, why, cause }: ServerAnswer): StoreRefusedError {
   return new StoreRefusedError(`[onceflow] [${store}] the store refused this write: ${why}`, cause);
 }
 
-/** The role, the tables or the database are not as the store needs them: before an effect it is reported at once, after one it is retried. */
+/**
+ * The role, the tables or the database are not as the store needs them. A write before an effect fails with it at once; a write
+ * after an effect is retried.
+ */
 export function setUpWrong({ store, what, why, cause }: ServerAnswer): ConfigurationError {
   return new ConfigurationError(`[onceflow] [${store}] ${what} is not possible with this set-up: ${why}`, {
     code: "STORE_NOT_USABLE",
@@ -29,9 +32,9 @@ export function notDoneNow({ store, what, why, cause }: ServerAnswer): Unreachab
   return new UnreachableError(`[onceflow] [${store}] ${what} could not be done now (${why})`, cause, { answered: true });
 }
 
-/** The server stopped in the middle: the same write again finds out whether it was done. */
+/** The server stopped in the middle of the write: sending the same write again finds out whether it was applied. */
 export function mayBeDone({ store, what, why, cause }: ServerAnswer): NotKnownError {
-  return new NotKnownError(`[onceflow] [${store}] ${what} was interrupted; whether it was done is not known (${why})`, cause, {
+  return new NotKnownError(`[onceflow] [${store}] ${what} was interrupted; it may or may not have been applied (${why})`, cause, {
     answered: true,
   });
 }

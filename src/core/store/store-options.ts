@@ -4,26 +4,31 @@ import type { EncryptionOptions } from "../values/cipher.js";
 import { type Clock, systemClock } from "../work/clock.js";
 import type { Backend } from "./store.js";
 
+/** Options that every store has. */
 export interface StoreOptions {
+  /** Local clock. Default: the system's clock. Tests can replace it. */
   readonly clock?: Clock;
-  /** Bytes of an encoded result beyond which it is not kept (the key still completes). Default 4 MiB. */
+  /** Maximum size of an encoded result. A larger result is not stored, but its key still completes. Default 4 MiB. */
   readonly valueBytesMax?: number;
   /**
-   * Bytes of an encoded value of a run (its input and output, results of steps, payloads of hooks) beyond which it is kept
-   * beside the journal. 0: never. Default 256 KiB.
+   * Encoded values of a run (input, output, step results, hook payloads) that are larger than this are stored beside the
+   * journal. 0: all values are stored in the journal. Default 256 KiB.
    */
   readonly asideBytes?: number;
-  /** Chunks that one writer, the call of a step or a workflow's code, may write to one stream. Default 1,000,000. */
+  /** Maximum number of chunks that one writer (a step call or the workflow function) may write to one stream. Default 1,000,000. */
   readonly streamChunksMax?: number;
-  /** "all": replays and refusals are logged too, not only counted. Default "attempts". */
+  /** "all": replays and refusals are written to the audit log, not only counted. Default "attempts". */
   readonly audit?: "attempts" | "all";
-  /** How often what is over is removed; 0: never by itself. Default one minute; 0 where the database does it by itself. */
+  /**
+   * Interval of the background purge of expired data. 0: no background purge. Default one minute, or 0 if the database removes
+   * expired data itself.
+   */
   readonly purgeEveryMs?: number;
-  /** Encrypts what is kept: results, errors, inputs, journals. Default: it is stored in the clear. */
+  /** Encrypts stored values: results, errors, inputs, journals. Default: values are not encrypted. */
   readonly encryption?: EncryptionOptions;
 }
 
-/** The options of a store, checked and with their defaults. Encryption is part of the backend by then. */
+/** The options of a store, checked and with defaults. Without `encryption`, which wraps the backend before. */
 export type StoreSettings = Required<Omit<StoreOptions, "encryption">>;
 
 export function settingsOf(options: StoreOptions, { removesByItself }: Pick<Backend, "removesByItself">): StoreSettings {
@@ -36,9 +41,12 @@ export function settingsOf(options: StoreOptions, { removesByItself }: Pick<Back
     purgeEveryMs = removesByItself ? 0 : 60_000,
   } = options;
   if (!Number.isSafeInteger(streamChunksMax) || streamChunksMax < 1)
-    throw new InvalidInputError("streamChunksMax", `must be a whole number from 1 on, not ${String(streamChunksMax)}`);
+    throw new InvalidInputError("streamChunksMax", `must be a whole number of at least 1, not ${String(streamChunksMax)}`);
   oneOf("audit", audit, ["attempts", "all"]);
   if (!Number.isSafeInteger(asideBytes) || asideBytes < 0)
-    throw new InvalidInputError("asideBytes", `must be a whole number of bytes, or 0 for never, not ${String(asideBytes)}`);
+    throw new InvalidInputError(
+      "asideBytes",
+      `must be a whole number of bytes, or 0 to store all values in the journal, not ${String(asideBytes)}`,
+    );
   return { clock, valueBytesMax, asideBytes, streamChunksMax, audit, purgeEveryMs };
 }

@@ -1,11 +1,11 @@
 import type { Clock } from "../work/clock.js";
 
-/** Fewer failures in a row are nothing to talk about: a connection broke, and the next one works. */
+/** Fewer failures in a row are not reported: a connection broke, and the next one works. */
 const timesMin = 3;
 /** The same kind of error is reported again only after this time. */
 const quietMs = 600_000;
 
-/** Reports errors of the store that a worker meets again and again: one warning per kind of error. */
+/** Warns about errors of the store that repeat: one warning per kind of error and ten minutes. */
 export class StoreTrouble {
   readonly #clock: Clock;
   readonly #quietUntil = new Map<string, number>();
@@ -14,7 +14,7 @@ export class StoreTrouble {
     this.#clock = clock;
   }
 
-  /** `what` has failed so many times in a row, the last time with `error`. */
+  /** Records that `what` has failed `times` times in a row, the last time with `error`. */
   met(what: string, times: number, error: unknown): void {
     if (times < timesMin) return;
     const kind = kindOf(error);
@@ -22,14 +22,14 @@ export class StoreTrouble {
     if (now < (this.#quietUntil.get(kind) ?? Number.NEGATIVE_INFINITY)) return;
     this.#quietUntil.set(kind, now + quietMs);
     const why = error instanceof Error ? error.message : String(error);
-    process.emitWarning(`${what} has failed ${times} times, and is tried again until it succeeds: ${why}`, {
+    process.emitWarning(`[onceflow] ${what} has failed ${times} times in a row; it is retried until it succeeds: ${why}`, {
       type: "OnceflowWarning",
       code: "ONCEFLOW_STORE_TROUBLE",
     });
   }
 }
 
-/** By the codes of the error and its causes: messages may have other names and times in them every time. */
+/** Groups errors by the names and codes of the error and its causes. Not by message: messages contain names and times that differ. */
 export function kindOf(error: unknown): string {
   const codes: unknown[] = [];
   for (let cause = error; cause instanceof Error && codes.length < 10; cause = cause.cause) {

@@ -6,95 +6,106 @@ import type { RenewQuery, RunAnswer, RunBackend, RunChange, WhatChanged } from "
 import type { Clock } from "../work/clock.js";
 import type { Tx, TxRunner } from "./tx.js";
 
+/** What a store supports. */
 export interface Capabilities {
-  /** The settle can ride a transaction of the user's own in the same database. */
+  /** A key can be settled in a transaction of the caller, in the same database (option `tx`). */
   readonly transactions: boolean;
-  /** Leases are measured on a clock that all processes share, whatever their own clocks say. */
+  /** Leases are measured on one clock that all processes share, so that their own clocks may differ. */
   readonly sharedClock: boolean;
-  /** Outcomes survive the process. */
+  /** Outcomes survive the end of the process. */
   readonly durable: boolean;
-  /** Has queue and journal beside the ledger: workflows can run on it. */
+  /** Has a queue and journals: workflows can run on it. */
   readonly runs: boolean;
-  /** Keeps packets, too: flow graphs and outboxes can run on it. */
+  /** Stores packets: flow graphs and outboxes can run on it. */
   readonly packets: boolean;
 }
 
-/** A record together with the store's time at which it was read. */
+/** A record, and the store's time when it was read. */
 export interface Reading {
   readonly record: LedgerRecord;
   readonly now: number;
 }
 
+/** Query of {@link Backend.list}: records ordered by scope and key. */
 export interface ListQuery {
   readonly scope?: string;
   readonly state?: State;
-  /** Keys that begin with this. */
+  /** Only keys that begin with this. */
   readonly prefix?: string;
+  /** Only records after this one. */
   readonly after?: RecordId;
   readonly limit: number;
 }
 
+/** Query of {@link Backend.purge}. */
 export interface PurgeQuery {
-  /** Only what was over before this instant (store's time, ms). Never later than the store's now. */
+  /** Only records that expired before this instant (store's time, ms). An instant after the store's now counts as now. */
   readonly before?: number;
   readonly limit: number;
 }
 
+/** Query of {@link Backend.attempts}: past attempts of a key, oldest first. */
 export interface AttemptsQuery extends RecordId {
+  /** Only attempts with a higher number. */
   readonly afterAttempt: number;
   readonly limit: number;
 }
 
-/** Somebody asked for a key and did not get to run it. Kept only with `audit: "all"`. */
+/** A call that did not run the operation: a replay or a refusal. Written only with `audit: "all"`. */
 export interface AuditEntry extends RecordId {
-  /** Who asked, as an owner it would have been. */
+  /** Owner that the caller would have been. Names its host and process. */
   readonly owner: string;
   readonly answer: "replay" | "running" | "mismatch" | "unknown" | "gone";
-  /** The attempt it was about. */
+  /** The attempt that the answer was about. */
   readonly attempt: number;
 }
 
+/** An entry of the audit log, as it is read. */
 export interface AuditedEntry extends AuditEntry {
+  /** Milliseconds since 1970 on the store's clock. */
   readonly at: number;
 }
 
 export type { Tx, TxRunner };
 
-/** What a flush found out about one operation. */
+/** The result of a flush for one operation. */
 export interface Verdicted {
   readonly answer: Answer;
   /**
-   * The record as the operation left it, and the store's time: enough to answer others who asked the same. A settle,
-   * which nobody asks along with, may leave them out (undefined, 0).
+   * The record after the operation, and the store's time: enough to answer other begins of the same record from them. For a settle, which
+   * is never combined with another operation, they may be left out (undefined, 0).
    */
   readonly record: LedgerRecord | undefined;
   readonly now: number;
 }
 
-/** Renews leases while this process's event loop is stuck. See stores/heartbeat. */
+/** Renews leases while this process's event loop is blocked. See stores/heartbeat. */
 export interface HeartbeatThread {
+  /** Adds leases to renew. */
   hold(leases: readonly (HeldLease | HeldRuns | HeldWorker)[]): void;
+  /** Stops renewing the leases of these owners. */
   drop(owners: readonly string[]): void;
-  /** Called whenever the event loop shows that it runs. */
+  /** The event loop calls this while it runs; the thread renews only after this was not called for a while. */
   alive(): void;
   close(): Promise<void>;
 }
 
-/** @deprecated The name of HeartbeatThread in 0.1.0. */
+/** @deprecated The name of {@link HeartbeatThread} in 0.1.0. */
 export type StandIn = HeartbeatThread;
 
+/** The lease of one attempt. */
 export interface HeldLease extends RecordId {
   readonly owner: string;
   readonly attempt: number;
   readonly leaseMs: number;
 }
 
-/** All runs of a worker, under one lease. */
+/** The lease of all runs of a worker. */
 export interface HeldRuns extends RenewQuery {
   readonly runs: true;
 }
 
-/** Everything that a worker of packets has, under one lease. */
+/** The lease of all packets of a worker. */
 export interface HeldWorker {
   readonly owner: string;
   readonly worker: number;
@@ -102,127 +113,151 @@ export interface HeldWorker {
 }
 
 /**
- * What a database has to offer: a folder under stores/ implements this, `createStore` makes a store of it.
- * Errors: UnreachableError when nothing was written, NotKnownError when the reply was lost, StoreRefusedError when the data is
- * refused for good, ConfigurationError (STORE_NOT_USABLE) when the set-up is wrong. Anything else is a bug, and is not retried.
+ * The interface to a database. Each folder under stores/ implements it, and `createStore` makes a store from it.
+ *
+ * Methods must throw UnreachableError if nothing was written, NotKnownError if the reply was lost, StoreRefusedError if the data is
+ * rejected permanently, ConfigurationError (STORE_NOT_USABLE) if the set-up is wrong. Any other error counts as a bug and is not retried.
  */
 export interface Backend {
+  /** Name of the store in messages: `sqlite`. */
   readonly name: string;
-  /** The file, or server and database, for messages. Without a password. */
+  /** Location of the data, for messages: the file, or the server and database. Without a password. */
   readonly place?: string;
   readonly capabilities: Capabilities;
   /**
-   * Writes operations on distinct records, sorted by (scope, key): each is atomic by itself, and durable before its
-   * verdict is returned. A backend makes one write of all of them where its database can. "again" for one whose record
-   * changed between reading and locking: it is sent again with the next flush. Where operations are written one by one,
-   * an Error in the place of a verdict says that this one failed, and its neighbours did not. An error that is thrown
-   * instead says nothing about single operations: some of them may be written.
+   * Writes operations on distinct records, sorted by (scope, key). Each operation is atomic by itself and durable before its result
+   * is returned; a backend combines them into one write if its database can. The results, in order: "again" for an operation whose
+   * record changed between reading and locking (it is sent again with the next flush); an Error, from backends that write
+   * operations one by one, for an operation that failed while others did not. An error that is thrown says nothing about single
+   * operations: some may be written.
    */
   flush(operations: readonly Operation[]): Promise<readonly (Verdicted | "again" | Error)[]>;
-  /** How many flushes it takes at the same time, no two of them with the same record. Default 1. */
+  /** Number of flushes that may run at the same time. No two of them contain the same record. Default 1. */
   readonly flushesAtOnce?: number;
   read(id: RecordId): Promise<Reading | undefined>;
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
   list(query: ListQuery): Promise<readonly Reading[]>;
+  /** Removes expired records (see `purge`). Returns how many records it removed or changed. */
   purge(query: PurgeQuery): Promise<number>;
-  /** The database removes what is over by itself, and a purge is dear: it runs only when asked for. */
+  /** The database removes expired records itself and a purge is expensive: there is no background purge. */
   readonly removesByItself?: boolean;
-  /** Appends to the audit log, at the store's time. */
+  /** Appends to the audit log, with the store's time. */
   audit(entries: readonly AuditEntry[]): Promise<void>;
-  /** The newest entries about a key, oldest first. */
+  /** The newest `limit` entries of a key, oldest first. */
   audited(id: RecordId, limit: number): Promise<readonly AuditedEntry[]>;
-  /** Opens a transaction of the store's own and runs `work` in it. */
+  /** Opens a transaction, runs `work` in it, and commits it. */
   transact?<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
-  /** The settle as the last statement of an open transaction. */
+  /** Settles as the last statement of an open transaction. */
   settleWithin?(tx: Tx, settle: Settle): Promise<Answer>;
+  /** Starts the thread that renews leases while the event loop is blocked. */
   standIn?(): HeartbeatThread;
-  /** Queue and journal, where the database has them. */
+  /** Queue and journals of workflow runs, if the store supports them. */
   readonly runs?: RunBackend;
-  /** Packets, where the database keeps them. */
+  /** Packets of flow graphs and outboxes, if the store supports them. */
   readonly packets?: PacketBackend;
   close(): Promise<void>;
 }
 
-/** Before anything is written: a store that cannot do what is asked says so by name. */
+/** Throws ConfigurationError if the store has no transactions. Call it before anything is written. */
 export function requireTransactions({ name, capabilities }: Pick<Store, "name" | "capabilities">): void {
   if (capabilities.transactions) return;
   throw new ConfigurationError(
-    `[onceflow] [${name}] this store has no transactions; open one that has (sqlite:, postgres://) or leave the option tx out`,
+    `[onceflow] [${name}] this store has no transactions; use a store that has them (sqlite:, postgres://), or remove the option tx`,
     { code: "MISSING_CAPABILITY" },
   );
 }
 
-/** Before anything is written: a store without queue and journal says so by name. */
+/** Returns the runs of a backend. Throws ConfigurationError if it has none. Call it before anything is written. */
 export function requireRuns({ name, runs }: Pick<Backend, "name" | "runs">): RunBackend {
   if (runs !== undefined) return runs;
   throw new ConfigurationError(
-    `[onceflow] [${name}] this store has a ledger only, and workflows need queue and journal too; open one that has them (sqlite:, postgres://, memory:)`,
+    `[onceflow] [${name}] this store does not support workflows; use one that does (sqlite:, postgres://, memory:)`,
     { code: "MISSING_CAPABILITY" },
   );
 }
 
-/** Before anything is written: a store that keeps no packets says so by name. */
+/** Returns the packets of a backend. Throws ConfigurationError if it has none. Call it before anything is written. */
 export function requirePackets({ name, packets }: Pick<Backend, "name" | "packets">): PacketBackend {
   if (packets !== undefined) return packets;
   throw new ConfigurationError(
-    `[onceflow] [${name}] this store keeps no packets, which flow graphs and outboxes need; open one that does (sqlite:, postgres://, memory:)`,
+    `[onceflow] [${name}] this store does not support packets, which flow graphs and outboxes need; use one that does (sqlite:, postgres://, memory:)`,
     { code: "MISSING_CAPABILITY" },
   );
 }
 
-/** Counted since the store was opened, in this process. */
+/** Counters of a store in this process, since it was opened. */
 export interface Metrics {
+  /** Attempts started. */
   readonly started: number;
+  /** Attempts started after an earlier attempt of the same key. */
   readonly takenOver: number;
+  /** Calls answered with a stored outcome. */
   readonly replayed: number;
+  /** Calls that found another attempt running; each poll of a waiting call counts. */
   readonly running: number;
+  /** Calls refused because the input differs. */
   readonly mismatched: number;
+  /** Calls answered "unknown". */
   readonly unknown: number;
+  /** Calls refused because the outcome has expired. */
   readonly gone: number;
+  /** Outcomes written. */
   readonly settled: number;
+  /** Leases renewed. */
   readonly renewed: number;
+  /** Writes refused because their fence was stale. */
   readonly stale: number;
-  /** Runs created, commits of their owners, and those refused because somebody else owns the run. */
+  /** Workflow runs created. */
   readonly runsCreated: number;
+  /** Journal entries written. */
   readonly appended: number;
+  /** Journal entries refused because another worker owns the run. */
   readonly overtaken: number;
-  /** Flushes sent to the database, each for one or more operations; those that only read are counted too. */
+  /** Flushes sent to the database, each with one or more operations, including flushes that only read. */
   readonly flushes: number;
+  /** Records removed or changed by purges. */
   readonly purged: number;
 }
 
+/**
+ * An open store, as `open` returns it. Applications pass it to `once`, `start` and other functions, read `metrics`, and call
+ * `close` at the end; the other members are for front ends.
+ */
 export interface Store {
+  /** Name of the kind of store: `sqlite`, `postgres`, `memory`, … */
   readonly name: string;
   readonly capabilities: Capabilities;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly closed: boolean;
-  /** Bytes of an encoded result beyond which it is not kept. */
+  /** Maximum size of an encoded result; a larger one is not stored. */
   readonly valueBytesMax: number;
-  /** Bytes of an encoded value of a run beyond which it is put aside; 0: never. */
+  /** Encoded values of a run that are larger than this are stored beside the journal; 0: all are in the journal. */
   readonly asideBytes: number;
-  /** Chunks that one writer may write to one stream. */
+  /** Maximum number of chunks that one writer may write to one stream. */
   readonly streamChunksMax: number;
   /**
-   * Writes one operation, with everything that belongs to it, or nothing of it; nothing when the fence it names is stale.
-   * A batch with two parts is refused with InvalidInputError. Operations that share a flush are atomic one by one: each
-   * has its own answer.
+   * Writes one operation with everything that belongs to it, or nothing if its fence is stale. Each operation is atomic and has its
+   * own answer, also if several share a flush.
+   *
+   * @throws InvalidInputError if the batch has more than one part; UnreachableError, NotKnownError or StoreRefusedError as in
+   * {@link Backend}.
    */
   commit(batch: Only<"ledger">): Promise<Answer>;
   commit(batch: Only<"run">): Promise<RunAnswer>;
   commit(batch: Only<"packet">): Promise<PacketAnswer>;
-  /** Queue and journal to read; refused by name where the store has none. */
+  /** Queue and journals of workflow runs. Reading this property throws ConfigurationError if the store has none. */
   readonly runs: RunBackend;
-  /** Packets to claim and read; refused by name where the store keeps none. */
+  /** Packets of flow graphs and outboxes. Reading this property throws ConfigurationError if the store has none. */
   readonly packets: PacketBackend;
   /**
-   * Calls back when a run may have changed, here or in another process; `ended` when it is known to be over, so that
-   * nobody has to look whether it can be claimed; `what` is "chunks" when only a stream has grown. Returns how to stop.
+   * Calls back when a run may have changed, in this or another process. `ended`: the run has ended, so that workers need not try to
+   * claim it. `what` is "chunks" if only a stream has grown. Returns a function that ends the subscription.
    */
   onRunChange(changed: (run: RunChange, ended: boolean, what: WhatChanged) => void): () => void;
-  /** While the event loop is stuck, the heartbeat thread renews all runs that `owner` has. Returns how to end that. */
+  /** Lets the heartbeat thread renew all runs of `owner` while the event loop is blocked, until `release` is called. */
   holdRuns(query: RenewQuery): { readonly alive: () => void; readonly release: () => void };
-  /** The same of all packets that a worker has. */
+  /** The same for all packets of a worker. */
   holdWorker(worker: number, leaseMs: number): { readonly alive: () => void; readonly release: () => void };
   read(id: RecordId): Promise<Reading | undefined>;
   attempts(query: AttemptsQuery): Promise<readonly AttemptEntry[]>;
@@ -231,13 +266,14 @@ export interface Store {
   audited(id: RecordId, limit: number): Promise<readonly AuditedEntry[]>;
   transact<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   settleWithin(tx: Tx, settle: Settle): Promise<Answer>;
-  /** Calls back once if the lease that `owner` holds is lost. Returns how to stop watching. */
+  /** Calls back once if the lease of `owner` is lost. Returns a function that stops watching. */
   onLost(owner: string, lost: (why: string) => void): () => void;
-  /** Stops renewing what `owner` still holds: its settle went another way than `commit`, or nowhere. */
+  /** Stops renewing the lease of `owner`, if it is still held: its attempt was settled in a transaction, or was not settled. */
   release(owner: string, id: RecordId): void;
-  /** Whoever works on this store ends its work before the store closes. Returns how to take that back. */
+  /** Registers a function that is called and awaited before the store closes. Returns a function that unregisters it. */
   beforeClose(end: () => Promise<void>): () => void;
-  /** Waits until this process settles or releases the record, `ms` at most. */
+  /** Resolves when this process settles or releases the record, or after `ms`. Rejects with the signal's reason. */
   changed(id: RecordId, ms: number, signal?: AbortSignal): Promise<void>;
+  /** Stops workers and purges of this store, writes what has been committed, and closes the connections. */
   close(): Promise<void>;
 }

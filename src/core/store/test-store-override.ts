@@ -2,15 +2,16 @@ import type { Store } from "./store.js";
 
 interface Override {
   readonly store: Store;
-  /** The caller's place in the code, for messages. */
+  /** File and line of the caller, for messages. */
   readonly where: string;
 }
 
 let override: Override | undefined;
 
 /**
- * Makes `store` the store of this process for a test: until `restore` is called, front ends that are given no store use it,
- * and the process starts no worker of its own. One override at a time: two tests side by side would get each other's runs.
+ * Makes `store` the default store of this process for a test. Until `restore` is called, front ends without an explicit store use
+ * it, and the process does not start its default worker. Only one override at a time: two concurrent tests would get each other's
+ * runs.
  */
 export function overrideStore(wanted: Override): { readonly restore: () => void } | { readonly overriddenAt: string } {
   if (override !== undefined) return { overriddenAt: override.where };

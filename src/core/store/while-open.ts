@@ -1,13 +1,13 @@
 import { UnreachableError } from "../errors/errors.js";
 import type { Backend } from "./store.js";
 
-/** What every operation of a store that was closed is answered with. */
+/** The error of every operation on a closed store. */
 export function closedError({ name, place }: Pick<Backend, "name" | "place">): UnreachableError {
   const which = place === undefined ? "the store" : `the store "${place}"`;
-  return new UnreachableError(`[onceflow] [${name}] ${which} is closed; open it again, or close it after its last use`);
+  return new UnreachableError(`[onceflow] [${name}] ${which} is closed; close a store only after its last use, or open it again`);
 }
 
-/** A part of a backend whose operations are refused once there is a `refusal`. `watch` stays: ending it must work. */
+/** Wraps a part of a backend: its methods reject once `refusal` returns an error. Not `watch`, which must still be possible to end. */
 export function whileOpen<Part extends object>(part: Part, refusal: () => Error | undefined): Part {
   const get = (_: Part, name: string | symbol): unknown => {
     const value: unknown = Reflect.get(part, name);

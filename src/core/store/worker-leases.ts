@@ -1,6 +1,6 @@
 import type { HeartbeatThread, HeldRuns, HeldWorker, Store } from "./store.js";
 
-/** Leases of a worker as a whole, of all its runs or packets: the worker renews them; while its event loop is stuck, the heartbeat thread does. */
+/** Leases of all runs or packets of a worker. The worker renews them; while its event loop is blocked, the heartbeat thread does. */
 export function workerLeases(heartbeatThread: HeartbeatThread | undefined): Pick<Store, "holdRuns" | "holdWorker"> {
   const hold = (lease: HeldRuns | HeldWorker) => {
     heartbeatThread?.hold([lease]);

@@ -3,8 +3,9 @@ import { InvalidInputError } from "../errors/errors.js";
 import { isPlainObject } from "./plain-object.js";
 
 /**
- * One text for one meaning: RFC 8785. The value is checked first, with the path of what is refused: JSON would drop
- * `undefined`, turn a Map into {} and call toJSON, so that two different payloads would get one hash.
+ * Canonical JSON (RFC 8785: sorted members, one form for every number). The value is checked first, and what JSON cannot represent is
+ * rejected with its path: JSON drops `undefined`, turns a Map into {} and calls toJSON, so that two different payloads could get the
+ * same hash.
  */
 export function canonicalJson(value: unknown, field: string): string {
   refuseUnrepresentable(value, field, []);

@@ -11,75 +11,75 @@ import { Cipher, type EncryptionKey, type EncryptionOptions } from "./cipher.js"
 
 const key = (id: string): EncryptionKey => ({ id, key: randomBytes(32) });
 const [old, young] = [key("2025"), key("2026")] as const;
-const place = ["ledger", "", "k", "outcome"];
+const boundTo = ["ledger", "", "k", "outcome"];
 
 describe("a cipher", () => {
   const cipher = new Cipher({ keys: [young, old] });
 
-  test("opens what it has sealed, text and bytes, and never seals the same way twice", () => {
+  test("decrypts what it has encrypted, text and bytes, and never encrypts the same way twice", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), fc.uint8Array(), (text, bytes) => {
-        const sealed = cipher.seal(text, place);
+        const sealed = cipher.seal(text, boundTo);
         expect(sealed).toMatch(/^sealed:2026:[A-Za-z0-9+/]+=*$/);
-        expect(cipher.open(sealed, place)).toBe(text);
-        expect(cipher.seal(text, place)).not.toBe(sealed);
-        expect([...cipher.openBytes(cipher.sealBytes(bytes, place), place)]).toEqual([...bytes]);
+        expect(cipher.open(sealed, boundTo)).toBe(text);
+        expect(cipher.seal(text, boundTo)).not.toBe(sealed);
+        expect([...cipher.openBytes(cipher.sealBytes(bytes, boundTo), boundTo)]).toEqual([...bytes]);
       }),
     );
   });
 
-  test("opens what older keys have sealed, and seals with the first", () => {
-    const before = new Cipher({ keys: [old] }).seal("text", place);
-    expect(cipher.open(before, place)).toBe("text");
-    expect(cipher.seal("text", place)).toMatch(/^sealed:2026:/);
+  test("decrypts with older keys, and encrypts with the first", () => {
+    const before = new Cipher({ keys: [old] }).seal("text", boundTo);
+    expect(cipher.open(before, boundTo)).toBe("text");
+    expect(cipher.seal("text", boundTo)).toMatch(/^sealed:2026:/);
   });
 
-  test("says which key is missing", () => {
-    const sealed = cipher.seal("text", place);
-    const error = thrownBy(() => new Cipher({ keys: [old] }).open(sealed, place));
+  test("names the missing key", () => {
+    const sealed = cipher.seal("text", boundTo);
+    const error = thrownBy(() => new Cipher({ keys: [old] }).open(sealed, boundTo));
     expect(error).toMatchObject({ code: "CANNOT_DECRYPT", keyId: "2026" });
     expect(error.message).toBe(
-      '[onceflow] what is stored as "ledger" "" "k" "outcome" was encrypted with the key "2026", which is not among those given; add it to encryption.keys, behind the first',
+      '[onceflow] the stored value "ledger" "" "k" "outcome" was encrypted with the key "2026", which is not in encryption.keys; add that key after the first one',
     );
   });
 
-  test("opens nothing that was changed, moved, cut, or sealed with another key of that name", () => {
-    const sealed = cipher.seal("some text", place);
-    const bytes = Buffer.from(cipher.sealBytes(Buffer.from("some text"), place));
+  test("does not decrypt a value that was changed, moved, cut, or encrypted with another key of the same id", () => {
+    const sealed = cipher.seal("some text", boundTo);
+    const bytes = Buffer.from(cipher.sealBytes(Buffer.from("some text"), boundTo));
     const other = new Cipher({ keys: [key("2026")] });
     const wrong = [
-      () => other.open(sealed, place),
+      () => other.open(sealed, boundTo),
       () => cipher.open(sealed, ["ledger", "", "other", "outcome"]),
       () => cipher.open(sealed, ["ledger", "", "k", "progress"]),
-      () => cipher.open(sealed.replace("2026", "2025"), place),
-      () => cipher.open("sealed:2026:", place),
-      () => cipher.open("sealed:2026:AAAA", place),
+      () => cipher.open(sealed.replace("2026", "2025"), boundTo),
+      () => cipher.open("sealed:2026:", boundTo),
+      () => cipher.open("sealed:2026:AAAA", boundTo),
       () => cipher.openBytes(bytes, ["elsewhere"]),
-      () => cipher.openBytes(bytes.subarray(0, -1), place),
+      () => cipher.openBytes(bytes.subarray(0, -1), boundTo),
     ];
     for (const open of wrong) expect(thrownBy(open).message).toContain("cannot be decrypted");
     for (let at = "sealed:2026:".length; at < sealed.length - 2; at += 3) {
       const changed = `${sealed.slice(0, at)}${sealed[at] === "A" ? "B" : "A"}${sealed.slice(at + 1)}`;
-      expect(thrownBy(() => cipher.open(changed, place))).toBeInstanceOf(EncryptionError);
+      expect(thrownBy(() => cipher.open(changed, boundTo))).toBeInstanceOf(EncryptionError);
     }
   });
 
-  test("lets pass what was stored in the clear, unless encryption is required", () => {
-    expect(cipher.open('{"a":1}', place)).toBe('{"a":1}');
-    expect(cipher.openBytes(Buffer.from("bytes"), place)).toEqual(Buffer.from("bytes"));
+  test("returns values that are not encrypted, unless encryption is required", () => {
+    expect(cipher.open('{"a":1}', boundTo)).toBe('{"a":1}');
+    expect(cipher.openBytes(Buffer.from("bytes"), boundTo)).toEqual(Buffer.from("bytes"));
     const strict = new Cipher({ keys: [young], required: true });
-    expect(thrownBy(() => strict.open('{"a":1}', place)).message).toContain("is not encrypted, and encryption.required is set");
-    expect(thrownBy(() => strict.openBytes(Buffer.from("bytes"), place))).toBeInstanceOf(EncryptionError);
+    expect(thrownBy(() => strict.open('{"a":1}', boundTo)).message).toContain("is not encrypted, but encryption.required is set");
+    expect(thrownBy(() => strict.openBytes(Buffer.from("bytes"), boundTo))).toBeInstanceOf(EncryptionError);
   });
 
-  test("takes keys as bytes, hexadecimal and base64", () => {
+  test("accepts keys as bytes, hexadecimal and base64", () => {
     const bytes = randomBytes(32);
-    const sealed = new Cipher({ keys: [{ id: "k", key: bytes }] }).seal("text", place);
+    const sealed = new Cipher({ keys: [{ id: "k", key: bytes }] }).seal("text", boundTo);
     for (const form of ["hex", "base64", "base64url"] as const)
-      expect(new Cipher({ keys: [{ id: "k", key: bytes.toString(form) }] }).open(sealed, place)).toBe("text");
+      expect(new Cipher({ keys: [{ id: "k", key: bytes.toString(form) }] }).open(sealed, boundTo)).toBe("text");
   });
 
-  test("shows no key, in no message and to no inspector", () => {
+  test("never shows a key, neither in messages nor to inspect", () => {
     const secret = randomBytes(32);
     const shown = [inspect(new Cipher({ keys: [{ id: "k", key: secret }] }), { depth: 9, showHidden: true })];
     const short = secret.toString("hex").slice(2);
@@ -104,7 +104,7 @@ describe("a cipher", () => {
   });
 });
 
-test("an operation that is sent again is sent in the same bytes", async () => {
+test("an operation that is sent again has the same encrypted bytes", async () => {
   const sent: unknown[] = [];
   const answer = { answer: { kind: "settled" as const }, record: undefined, now: 0 };
   const seen = {

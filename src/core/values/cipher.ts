@@ -1,33 +1,43 @@
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import { EncryptionError, InvalidInputError } from "../errors/errors.js";
 
+/** One AES-256 key. */
 export interface EncryptionKey {
-  /** Stored with everything that this key encrypts: never use it for another key. 1 to 64 of `A-Z a-z 0-9 . _ -`. */
+  /** Stored with every value that this key encrypts: never reuse it for another key. 1 to 64 of `A-Z a-z 0-9 . _ -`. */
   readonly id: string;
-  /** 32 bytes; as a string in hexadecimal or base64. */
+  /** 32 bytes; if it is a string, in hexadecimal or base64. */
   readonly key: Uint8Array | string;
 }
 
+/**
+ * Encryption of stored values. To rotate keys, put the new key first and keep the old keys as long as values encrypted with them exist.
+ *
+ * @example
+ * const store = await open("sqlite:app.db", { encryption: { keys: [{ id: "2026", key: process.env.ONCEFLOW_KEY }] } });
+ */
 export interface EncryptionOptions {
-  /** The first one encrypts; all of them decrypt. At most 32. */
+  /** The first key encrypts; all keys decrypt. At most 32. */
   readonly keys: readonly EncryptionKey[];
-  /** True: what is stored in the clear is refused. Default false: what was written before encryption was on stays readable. */
+  /** True: reading a value that is not encrypted throws EncryptionError. Default false: values from before encryption stay readable. */
   readonly required?: boolean;
 }
 
-/** What a text belongs to. It is not stored with it: a text that was moved elsewhere does not open. */
-export type Place = readonly (string | number | null)[];
+/**
+ * Names the record and field that a text belongs to. It is authenticated with the text but not stored: a text that was moved to
+ * another record or field does not decrypt.
+ */
+export type AssociatedData = readonly (string | number | null)[];
 
-/** No JSON text begins with it, nor one of devalue's. */
+/** Neither JSON nor devalue's text begins with it. */
 const sealedPrefix = "sealed:";
-/** Begins the bytes of whatever is not text. */
+/** The first bytes of encrypted binary data. */
 const mark = Buffer.from("\x93sealed\x01", "latin1");
 const algorithm = "aes-256-gcm";
 const keysMax = 32;
 const ivBytes = 12;
 const tagBytes = 16;
 
-/** AES-256-GCM, with a random 96-bit IV for every text, and the id of its key beside it. */
+/** AES-256-GCM with a random 96-bit IV for every text. The id of the key is stored with the text. */
 export class Cipher {
   readonly #keys: ReadonlyMap<string, KeyObject>;
   readonly #first: string;
@@ -39,87 +49,90 @@ export class Cipher {
     if (typeof required !== "boolean") throw new InvalidInputError("encryption.required", "must be true or false");
     this.#keys = new Map(keys.map(keyOf));
     if (this.#keys.size < keys.length)
-      throw new InvalidInputError("encryption.keys", "has two keys with one id; an id names one key for ever");
+      throw new InvalidInputError("encryption.keys", "has two keys with the same id; give every key its own id");
     this.#first = (keys[0] as EncryptionKey).id;
     this.#required = required;
   }
 
-  seal(text: string, place: Place): string {
+  seal(text: string, data: AssociatedData): string {
     const id = this.#first;
-    return `${sealedPrefix}${id}:${this.#encrypt(Buffer.from(text), id, place).toString("base64")}`;
+    return `${sealedPrefix}${id}:${this.#encrypt(Buffer.from(text), id, data).toString("base64")}`;
   }
 
   isSealed(text: string): boolean {
     return text.startsWith(sealedPrefix);
   }
 
-  open(text: string, place: Place): string {
+  open(text: string, data: AssociatedData): string {
     if (!this.isSealed(text)) {
-      if (this.#required) throw inTheClear(place);
+      if (this.#required) throw notEncrypted(data);
       return text;
     }
     const end = text.indexOf(":", sealedPrefix.length);
-    return this.#decrypt(Buffer.from(text.slice(end + 1), "base64"), text.slice(sealedPrefix.length, end), place).toString();
+    return this.#decrypt(Buffer.from(text.slice(end + 1), "base64"), text.slice(sealedPrefix.length, end), data).toString();
   }
 
-  sealBytes(bytes: Uint8Array, place: Place): Uint8Array {
+  sealBytes(bytes: Uint8Array, data: AssociatedData): Uint8Array {
     const id = this.#first;
-    return Buffer.concat([mark, Buffer.from([id.length]), Buffer.from(id), this.#encrypt(bytes, id, place)]);
+    return Buffer.concat([mark, Buffer.from([id.length]), Buffer.from(id), this.#encrypt(bytes, id, data)]);
   }
 
-  openBytes(bytes: Uint8Array, place: Place): Uint8Array {
+  openBytes(bytes: Uint8Array, data: AssociatedData): Uint8Array {
     if (!mark.equals(bytes.subarray(0, mark.length))) {
-      if (this.#required) throw inTheClear(place);
+      if (this.#required) throw notEncrypted(data);
       return bytes;
     }
     const at = mark.length + 1;
     const end = at + (bytes[mark.length] ?? 0);
-    // A Buffer would be another kind of value than what was written.
-    return Uint8Array.from(this.#decrypt(bytes.subarray(end), Buffer.from(bytes.subarray(at, end)).toString(), place));
+    // A Uint8Array was written, so return one: a Buffer is encoded differently.
+    return Uint8Array.from(this.#decrypt(bytes.subarray(end), Buffer.from(bytes.subarray(at, end)).toString(), data));
   }
 
-  #encrypt(bytes: Uint8Array, id: string, place: Place): Buffer {
+  #encrypt(bytes: Uint8Array, id: string, data: AssociatedData): Buffer {
     const iv = randomBytes(ivBytes);
-    const cipher = createCipheriv(algorithm, this.#keys.get(id) as KeyObject, iv, { authTagLength: tagBytes }).setAAD(belongsTo(id, place));
+    const cipher = createCipheriv(algorithm, this.#keys.get(id) as KeyObject, iv, { authTagLength: tagBytes }).setAAD(
+      bytesOfData(id, data),
+    );
     return Buffer.concat([iv, cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
   }
 
-  #decrypt(bytes: Uint8Array, id: string, place: Place): Buffer {
+  #decrypt(bytes: Uint8Array, id: string, data: AssociatedData): Buffer {
     const key = this.#keys.get(id);
     if (key === undefined)
       throw new EncryptionError(
-        `${told(place)} was encrypted with the key "${id}", which is not among those given; add it to encryption.keys, behind the first`,
+        `${nameOf(data)} was encrypted with the key "${id}", which is not in encryption.keys; add that key after the first one`,
         id,
       );
     try {
       const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, ivBytes), { authTagLength: tagBytes });
-      decipher.setAAD(belongsTo(id, place)).setAuthTag(bytes.subarray(Math.max(ivBytes, bytes.length - tagBytes)));
+      decipher.setAAD(bytesOfData(id, data)).setAuthTag(bytes.subarray(Math.max(ivBytes, bytes.length - tagBytes)));
       return Buffer.concat([decipher.update(bytes.subarray(ivBytes, -tagBytes)), decipher.final()]);
     } catch {
-      // No cause: what it says is about the bytes.
+      // No cause: the driver's error adds nothing.
       throw new EncryptionError(
-        `${told(place)} cannot be decrypted: the key given as "${id}" is another one than it was encrypted with, or it was changed or moved in the database`,
+        `${nameOf(data)} cannot be decrypted: the key given as "${id}" is not the key it was encrypted with, or the value was changed or moved in the database`,
         id,
       );
     }
   }
 }
 
-function belongsTo(id: string, place: Place): Buffer {
-  return Buffer.from(JSON.stringify(["onceflow", id, ...place]));
+function bytesOfData(id: string, data: AssociatedData): Buffer {
+  return Buffer.from(JSON.stringify(["onceflow", id, ...data]));
 }
 
-function told(place: Place): string {
-  return `[onceflow] what is stored as ${place.map((part) => JSON.stringify(part)).join(" ")}`;
+/** Names the stored value in messages, which must not contain the value itself. */
+function nameOf(data: AssociatedData): string {
+  return `[onceflow] the stored value ${data.map((part) => JSON.stringify(part)).join(" ")}`;
 }
 
-function inTheClear(place: Place): EncryptionError {
+function notEncrypted(data: AssociatedData): EncryptionError {
   return new EncryptionError(
-    `${told(place)} is not encrypted, and encryption.required is set; leave that out to read what was stored before`,
+    `${nameOf(data)} is not encrypted, but encryption.required is set; remove encryption.required to read values from before encryption`,
   );
 }
 
-/** Messages name the place, never what stands there. */
+/** Checks one key. Messages name its index, never its content. */
 function keyOf(given: EncryptionKey, i: number): [string, KeyObject] {
   const { id, key } = given ?? {};
   if (typeof id !== "string" || !/^[\w.-]{1,64}$/.test(id))
@@ -135,10 +148,10 @@ function bytesOf(text: string): Uint8Array | undefined {
   return /^[\w+/-]{43}=?$/.test(text) ? Buffer.from(text, "base64") : undefined;
 }
 
-/** For whoever reads a text that should have been opened by now. */
-export function mustBeClear(text: string): void {
+/** Throws if a text that is about to be decoded is still encrypted. */
+export function mustBeDecrypted(text: string): void {
   if (text.startsWith(sealedPrefix))
     throw new EncryptionError(
-      "[onceflow] what is stored is encrypted, and this store was opened without keys; give them to open as its option encryption",
+      "[onceflow] the stored value is encrypted, but this store was opened without keys; pass them to open(url, { encryption: { keys } })",
     );
 }

@@ -3,7 +3,7 @@ import { fc } from "../../../test/kit/properties.js";
 import { decode, encode, encodeCopy, encodeLater } from "./codec.js";
 import { serializable, serializeSymbol } from "./serializable.js";
 
-/** Any name, and the one that is refused more often than chance would have it. */
+/** Any name; `__proto__` more often than by chance. */
 const memberName = fc.oneof({ arbitrary: fc.string(), weight: 30 }, { arbitrary: fc.constant("__proto__"), weight: 1 });
 
 function namesProto(value: unknown): boolean {
@@ -12,7 +12,7 @@ function namesProto(value: unknown): boolean {
 }
 
 describe("values", () => {
-  test("what JSON can hold is stored as JSON, readable by a person", () => {
+  test("a value that JSON can hold is stored as readable JSON", () => {
     expect(encode({ id: "ch_1", lines: [1, null, true] })).toBe('{"id":"ch_1","lines":[1,null,true]}');
   });
 
@@ -34,7 +34,7 @@ describe("values", () => {
     expect(decode(encode(value))).toEqual(value);
   });
 
-  test("any JSON and any mixture of what is allowed comes back as it was", () => {
+  test("any JSON and any mixture of allowed values comes back unchanged", () => {
     const leaf = fc.oneof(fc.jsonValue(), fc.bigInt(), fc.date({ noInvalidDate: true }), fc.constant(undefined), fc.double());
     fc.assert(
       fc.property(fc.oneof(leaf, fc.array(leaf), fc.dictionary(memberName, leaf)), (value) => {
@@ -44,7 +44,7 @@ describe("values", () => {
     );
   });
 
-  test("a cycle comes back as a cycle, and __proto__ pollutes nothing", () => {
+  test("a cycle comes back as a cycle, and __proto__ does not change a prototype", () => {
     const cyclic: { self?: unknown } = {};
     cyclic.self = cyclic;
     const copy = decode(encode(cyclic)) as { self: unknown };
@@ -67,7 +67,7 @@ describe("copies", () => {
   const leaf = fc.oneof(fc.jsonValue(), fc.date({ noInvalidDate: true }), fc.constant(undefined), fc.double());
   const anything = fc.oneof(leaf, fc.array(leaf), fc.dictionary(memberName, leaf), fc.object({ withDate: true, withNullPrototype: true }));
 
-  test("are what the text would be read as, and the text is the same", () => {
+  test("equal the decoded text, and the text is the same as without a copy", () => {
     fc.assert(
       fc.property(anything, (value) => {
         if (namesProto(value)) {
@@ -81,7 +81,7 @@ describe("copies", () => {
     );
   });
 
-  test("share nothing with what was copied", () => {
+  test("share no objects with the original", () => {
     const value = { list: [{ a: 1 }], member: { b: 2 } };
     const copy = encodeCopy(value).copy as typeof value;
     value.list.push({ a: 2 });
@@ -90,7 +90,7 @@ describe("copies", () => {
     expect(copy).toEqual({ list: [{ a: 1 }], member: { b: 2 } });
   });
 
-  test("have no member that all objects were given", () => {
+  test("do not contain members added to Object.prototype", () => {
     const everybody = Object.prototype as Record<string, unknown>;
     everybody["added"] = 1;
     try {
@@ -103,7 +103,7 @@ describe("copies", () => {
   });
 });
 
-describe("what cannot be kept", () => {
+describe("values that cannot be stored", () => {
   const nested = (levels: number, wrap: (inner: unknown) => unknown) => {
     let value: unknown = 1;
     for (let level = 0; level < levels; level++) value = wrap(value);
@@ -120,7 +120,7 @@ describe("what cannot be kept", () => {
       expect(() => encode(nested(levels, wrap))).toThrow(/^value: .*nested deeper than 1000 levels/);
   });
 
-  test("a graph that is read deeper than it looks is refused, too", () => {
+  test("a graph that decodes deeper than it looks is rejected too", () => {
     const nodes = Array.from({ length: 2000 }, (): { extra: undefined; next?: unknown } => ({ extra: undefined }));
     for (const [i, node] of nodes.entries()) node.next = nodes[i + 1];
     expect(() => encode(nodes)).toThrow(/nested deeper than 1000 levels/);
@@ -137,7 +137,7 @@ describe("what cannot be kept", () => {
     expect(() => encodeLater(value)).toThrow(message);
   });
 
-  test("what can't even be looked at is refused, too", () => {
+  test("a value whose traversal throws is rejected too", () => {
     const hostile = {
       get entry() {
         throw new Error("no entry");
@@ -146,11 +146,11 @@ describe("what cannot be kept", () => {
     expect(() => encode(hostile)).toThrow(/^value: cannot be stored: no entry/);
   });
 
-  test("a promise is refused also beside something that has to be read", async () => {
+  test("a promise is rejected even beside a value that has to be read", async () => {
     await expect(encodeLater({ read: new Blob(["x"]), not: Promise.resolve(1) })).rejects.toThrow(/^value\.not: .*it is a promise/);
   });
 
-  test("a class says what it keeps of its instances; what it can't make again is refused before it is stored", () => {
+  test("a class defines how its instances are stored; an instance that it cannot restore is rejected before it is stored", () => {
     class Node {
       next: unknown;
     }
@@ -163,16 +163,16 @@ describe("what cannot be kept", () => {
     expect(decode(encode([Object.assign(new Node(), { next: undefined })]))).toEqual([Object.assign(new Node(), { next: undefined })]);
     const self = new Node();
     self.next = { self };
-    expect(() => encode(self)).toThrow(/^value: cannot be stored: it cannot be read again: /);
+    expect(() => encode(self)).toThrow(/^value: cannot be stored: it cannot be decoded again: /);
     expect(() => encode({ of: new Picky() })).toThrow(/^value\.of\.kept\[1\]\.deep\[0\]: cannot be stored: it is a function/);
     class Sub extends Node {}
-    expect(() => encode({ sub: new Sub() })).toThrow(/^value\.sub: .*it is an instance of Sub, which has not opted in/);
+    expect(() => encode({ sub: new Sub() })).toThrow(/^value\.sub: .*it is an instance of Sub, which is not registered/);
     expect(() => serializable("Node", Picky, { keep: () => 1, make: () => new Picky() })).toThrow(/two classes are registered as "Node"/);
   });
 });
 
 describe("memory", () => {
-  test("of what is looked at only: nothing of what lies beside it is stored", () => {
+  test("only the bytes of a view are stored, not the rest of its buffer", () => {
     const around = new TextEncoder().encode("SECRET-part-SECRET");
     const hidden = Buffer.from("SECRET").toString("base64").slice(0, 6);
     const parts = [around.subarray(7, 11), Buffer.from(around.buffer, 7, 4), new DataView(around.buffer, 7, 4)];
@@ -196,24 +196,24 @@ describe("memory", () => {
 });
 
 describe("bodies", () => {
-  test("are read up to a bound, and the original stays whole", async () => {
+  test("are read up to a limit, and the original can still be read", async () => {
     const response = new Response("x".repeat(100), { headers: { a: "b" } });
     await expect(encodeLater({ response }, 99)).rejects.toThrow(
-      /^value\.response: cannot be stored: it has more than 99 bytes, and 99 are kept; store it elsewhere/,
+      /^value\.response: cannot be stored: it has more than 99 bytes, but the limit is 99; store it elsewhere/,
     );
     expect(await encodeLater({ response }, 100)).toContain("xxx");
     await expect(encodeLater([new Blob(["x".repeat(100)])], 99)).rejects.toThrow(/^value\[0\]: cannot be stored: it has 100 bytes/);
     expect(await response.text()).toHaveLength(100);
-    await expect(encodeLater({ response })).rejects.toThrow(/^value\.response: cannot be stored: its body was read already/);
+    await expect(encodeLater({ response })).rejects.toThrow(/^value\.response: cannot be stored: its body was already read/);
   });
 
-  test("keep the address of a response where it has one, and an answer that was none", async () => {
+  test("keep the URL of a response, and network errors", async () => {
     const answered = Object.defineProperty(new Response("a"), "url", { value: "https://example.test/a" });
     expect((decode(await encodeLater(answered)) as Response).url).toBe("https://example.test/a");
     expect((decode(encode(Response.error())) as Response).type).toBe("error");
   });
 
-  test("that are text can be read in the database", async () => {
+  test("that are text are stored as readable text", async () => {
     expect(await encodeLater(new Response("grüße"))).toContain('"grüße"');
   });
 });

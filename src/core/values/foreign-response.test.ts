@@ -6,9 +6,9 @@ afterEach(() => {
   globalThis.Response = native;
 });
 
-test("a server's own Response in the place of the global one: what fetch answers with is kept all the same", async () => {
+test("a response of fetch can be stored even if a server framework has replaced the global Response", async () => {
   const fetched = await fetch("data:text/plain,hello");
-  // As @hono/node-server does it: its class inherits from the native one, and native responses are none of its.
+  // As @hono/node-server does: its class extends the native one, and native responses are not instances of it.
   class Own {}
   Object.setPrototypeOf(Own, native);
   Object.setPrototypeOf(Own.prototype, native.prototype);

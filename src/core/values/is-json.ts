@@ -1,17 +1,17 @@
 import { isPlainObject } from "./plain-object.js";
 
-/** Levels up to which JSON is looked for: cycles end there. */
+/** Values nested deeper are not treated as JSON. It also ends the traversal of a cycle. */
 const depthMax = 100;
 
-/** In the place of a copy: JSON cannot hold it exactly. */
+/** Returned in place of a copy if JSON cannot hold the value exactly. */
 export const notJson = Symbol("not JSON");
 
-/** Whether JSON can hold it exactly. */
+/** Whether JSON can hold the value exactly. */
 export function holdsJson(value: unknown): boolean {
   return looked(value, false) !== notJson;
 }
 
-/** What JSON would make of it, there and back; or `notJson`. */
+/** Returns what `JSON.parse(JSON.stringify(value))` would return, or `notJson`. */
 export function copyOfJson(value: unknown): unknown {
   return looked(value, true);
 }
@@ -20,12 +20,12 @@ function looked(value: unknown, copies: boolean): unknown {
   try {
     return look(value, 0, copies);
   } catch {
-    // A getter that throws: what it says is told by whoever goes through it next.
+    // A getter threw. ValueWriter traverses the value next and reports the error.
     return notJson;
   }
 }
 
-/** The value itself, or its copy. */
+/** Returns the value or its copy, or `notJson`. */
 function look(value: unknown, depth: number, copies: boolean): unknown {
   switch (typeof value) {
     case "string":
@@ -35,7 +35,7 @@ function look(value: unknown, depth: number, copies: boolean): unknown {
       return Number.isFinite(value) && !Object.is(value, -0) ? value : notJson;
     case "object":
       if (value === null) return null;
-      if (depth > depthMax) return notJson; // devalue can tell cycles apart
+      if (depth > depthMax) return notJson; // Perhaps a cycle, which devalue can encode.
       if (Array.isArray(value)) return lookAtArray(value, depth, copies);
       return isPlainObject(value) ? lookAtObject(value, depth, copies) : notJson;
     default:
@@ -55,15 +55,15 @@ function lookAtArray(value: readonly unknown[], depth: number, copies: boolean):
 
 function lookAtObject(value: Record<string, unknown>, depth: number, copies: boolean): unknown {
   const copy: Record<string, unknown> = {};
-  // Also what somebody has added to all objects: a toJSON there would be asked by JSON.
+  // Includes inherited members: JSON would call a toJSON that was added to Object.prototype.
   for (const name in value) {
-    // JSON.parse would keep "__proto__" as an own member, but nothing good ever needed it.
+    // JSON.parse would create an own member "__proto__"; leave that to devalue, which rejects it.
     if (name === "__proto__" || name === "toJSON") return notJson;
     const member = look(value[name], depth + 1, copies);
     if (member === notJson) return notJson;
     if (copies && Object.hasOwn(value, name)) copy[name] = member;
   }
-  // JSON would drop them without a word.
+  // JSON would drop members named by symbols silently.
   if (Object.getOwnPropertySymbols(value).length > 0) return notJson;
   return copies ? copy : value;
 }

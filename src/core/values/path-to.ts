@@ -1,8 +1,8 @@
 import { isPlainObject } from "./plain-object.js";
 
 /**
- * Where in a value a part of it is: `.order.lines[0]`. `kept`: what is stored in the place of values that are not plain.
- * Empty when it is the value itself, or lies where nobody can look.
+ * The path of `part` inside `root`, such as `.order.lines[0]`. `kept`: what is stored for values that are not plain objects.
+ * Empty if `part` is `root`, or if it is inside an object that cannot be traversed.
  */
 export function pathTo(root: unknown, part: unknown, kept: ReadonlyMap<unknown, { readonly kept: unknown }>): string {
   const seen = new Set<unknown>();

@@ -1,10 +1,10 @@
 import { randomFillSync } from "node:crypto";
 
-/** Filled again when it is used up: a call of the system costs about as much for 12 bytes as for all of these. */
+/** Refilled when it is used up: a system call for 12 bytes costs about as much as one for the whole pool. */
 const pool = Buffer.allocUnsafe(3072);
 let used = pool.length;
 
-/** Random bytes of the system, as base64url. No byte is handed out twice. */
+/** Random bytes of the system as base64url. No byte is used twice. */
 export function randomText(bytes: number): string {
   if (used + bytes > pool.length) {
     randomFillSync(pool);

@@ -2,7 +2,7 @@ import * as devalue from "devalue";
 import { ConfigurationError } from "../errors/errors.js";
 import { allKinds, type ValueKind } from "./kinds.js";
 
-/** A value of devalue's text. */
+/** Decodes devalue's text. Throws ConfigurationError if it holds a kind of value that is not registered in this process. */
 export function readValue(text: string): unknown {
   try {
     return devalue.parse(text, revivers());
@@ -10,7 +10,7 @@ export function readValue(text: string): unknown {
     const [, kind] = (error instanceof Error && /^Unknown type (.*)$/s.exec(error.message)) || [];
     if (kind === undefined) throw error;
     throw new ConfigurationError(
-      `[onceflow] a stored value is of the kind "${kind}", which is not known here; import what it was made with (onceflow/workflow, say) before it is read`,
+      `[onceflow] a stored value is of the kind "${kind}", which is not registered in this process; import the module that defines it (for example onceflow/workflow) first`,
       { code: "UNKNOWN_KIND" },
     );
   }

@@ -1,9 +1,9 @@
-/** The part of Standard Schema v1 that is needed to check a value: zod, valibot, arktype and others have it. */
+/** The part of Standard Schema v1 that is needed to validate a value: zod, valibot, arktype and others implement it. */
 export interface StandardSchema<Output = unknown, Input = unknown> {
   readonly "~standard": {
     readonly version: 1;
     readonly vendor: string;
-    /** Only for the compiler. */
+    /** For type inference only. */
     readonly types?: { readonly input: Input; readonly output: Output } | undefined;
     readonly validate: (value: unknown) => Checked<Output> | Promise<Checked<Output>>;
   };
@@ -14,13 +14,13 @@ interface Checked<Output> {
   readonly issues?: readonly SchemaIssue[] | undefined;
 }
 
-/** As the Standard Schema v1 has it. */
+/** One issue, as Standard Schema v1 defines it. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined;
 }
 
-/** The first issue, with the path of what it is about, and how many there are besides. */
+/** A message for the first issue with its path, and the number of further issues. */
 export function inWords(what: string, issues: readonly SchemaIssue[]): string {
   const [first] = issues;
   if (first === undefined) return "";
@@ -29,7 +29,7 @@ export function inWords(what: string, issues: readonly SchemaIssue[]): string {
   return `${[what, ...parts].join(".")}: ${first.message}${more}`;
 }
 
-/** What a validator itself throws is not about the input, and is thrown. */
+/** Validates `input`. An error thrown by the validator itself is not about the input, and is passed on. */
 export async function validate<Output>(schema: StandardSchema<Output>, input: unknown): Promise<Checked<Output>> {
   return await schema["~standard"].validate(input);
 }

@@ -1,6 +1,6 @@
 /**
- * The same object, with texts that are opened when they are read: one that can't be is an error for whoever wants it,
- * and not for those who only list, count or compare.
+ * A copy of `of` whose encrypted texts are decrypted when they are read. A text that cannot be decrypted throws only for code that
+ * reads it, not for code that lists, counts or compares.
  */
 export function lazily<T extends object>(of: T, opens: { readonly [Name in keyof T]?: (text: string) => string }): T {
   const opened = { ...of };
@@ -17,7 +17,10 @@ export function lazily<T extends object>(of: T, opens: { readonly [Name in keyof
   return opened;
 }
 
-/** Every member by name, also those that not every backend has: one that is new must be looked at before it compiles. */
+/**
+ * An object of the members that are not undefined. Optional members must be named too, so that a new one does not compile until it
+ * is handled.
+ */
 export function withMembers<T extends object>(every: { readonly [Name in keyof T]-?: T[Name] | undefined }): T {
   return Object.fromEntries(Object.entries(every).filter(([, member]) => member !== undefined)) as unknown as T;
 }

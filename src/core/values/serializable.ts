@@ -1,10 +1,11 @@
 import { ConfigurationError, InvalidInputError } from "../errors/errors.js";
 import type { ValueKind } from "./kinds.js";
 
+/** How instances of a class are stored and restored: see {@link serializable}. */
 export interface Serializer<T, Kept> {
-  /** What is stored of it: plain values, or others that can be kept. */
+  /** Returns what to store for an instance: plain values, or other values that can be stored. */
   readonly keep: (value: T) => Kept;
-  /** Makes it again of what `keep` has returned. */
+  /** Creates the instance from what `keep` returned. */
   readonly make: (kept: Kept) => T;
 }
 
@@ -17,7 +18,10 @@ interface Registered {
   readonly make: (kept: unknown) => unknown;
 }
 
-/** A class opts in by static methods under these symbols. Registered ones: two loaded copies of a package share them. */
+/**
+ * A class can define its serialization by static methods under these symbols. They are registered symbols, so that two loaded
+ * copies of a package share them.
+ */
 export const serializeSymbol: unique symbol = Symbol.for("workflow-serialize") as never;
 export const deserializeSymbol: unique symbol = Symbol.for("workflow-deserialize") as never;
 
@@ -26,7 +30,7 @@ interface SerdeStatics {
   readonly [deserializeSymbol]?: unknown;
 }
 
-/** Opts a class in by its own static methods. They are read when they are used: a static field may hold them. */
+/** Registers a class that defines its own static methods. They are read at each use, because a static field may be assigned later. */
 export function serdeClass(of: Class<unknown>, name: string): void {
   const statics = of as unknown as SerdeStatics;
   const call = (symbol: typeof serializeSymbol | typeof deserializeSymbol, value: unknown): unknown => {
@@ -42,7 +46,7 @@ export function serdeClass(of: Class<unknown>, name: string): void {
   serializable(name, of, { keep, make: (kept) => call(deserializeSymbol, kept) });
 }
 
-/** Whether a class, or one that it extends, has said how its instances are stored. */
+/** Whether a class, or a class that it extends, defines how its instances are stored. */
 export function hasSerde(of: unknown): boolean {
   return typeof of === "function" && (of as SerdeStatics)[serializeSymbol] !== undefined;
 }
@@ -52,12 +56,16 @@ const byPrototype = new WeakMap<object, Registered>();
 const namePattern = /^[^\p{Cc}]{1,200}$/u;
 
 /**
- * Opts a class in: its instances can be stored, and come back as instances. The name is what is stored: keep it when you
- * rename the class. Call it in the module of the class, so that whoever has the class can read what was stored. Without
- * `{ keep, make }` the class needs static methods under WORKFLOW_SERIALIZE and WORKFLOW_DESERIALIZE.
+ * Registers a class, so that its instances can be stored and come back as instances. `name` is stored with every instance: keep it if
+ * you rename the class. Call this in the module of the class, so that every process that imports the class can read stored instances.
+ * Without `{ keep, make }` the class needs static methods under WORKFLOW_SERIALIZE and WORKFLOW_DESERIALIZE.
  *
+ * @throws InvalidInputError if an argument is not valid; ConfigurationError if another class is registered under the name.
  * @example
- * serializable("Money", Money, { keep: (money) => [money.cents, money.currency], make: ([cents, currency]) => new Money(cents, currency) });
+ * serializable("Money", Money, {
+ *   keep: (money) => [money.cents, money.currency],
+ *   make: ([cents, currency]) => new Money(cents, currency),
+ * });
  */
 export function serializable<T, Kept>(name: string, of: Class<T>, serializer?: Serializer<T, Kept>): void {
   if (serializer === undefined && hasSerde(of)) return serdeClass(of, name);
@@ -66,9 +74,9 @@ export function serializable<T, Kept>(name: string, of: Class<T>, serializer?: S
     throw new InvalidInputError("serializable: name", "must be 1 to 200 characters, without control characters");
   if (typeof of !== "function" || typeof of.prototype !== "object") throw new InvalidInputError(`serializable "${name}"`, "needs a class");
   if (typeof keep !== "function" || typeof make !== "function")
-    throw new InvalidInputError(`serializable "${name}"`, "needs { keep, make }, both of them functions");
+    throw new InvalidInputError(`serializable "${name}"`, "needs { keep, make }, and both must be functions");
   const other = byName.get(name)?.of;
-  // The same file loaded twice (a test runner, a hot reload) defines it anew; the newest counts.
+  // A file that is loaded twice (test runner, hot reload) defines its class again: the newest class counts.
   if (other !== undefined && other !== of && other.name !== of.name)
     throw new ConfigurationError(
       `[onceflow] two classes are registered as "${name}": ${other.name} and ${of.name}; give each its own name`,
@@ -81,7 +89,7 @@ export function serializable<T, Kept>(name: string, of: Class<T>, serializer?: S
   byPrototype.set(of.prototype as object, registered);
 }
 
-/** Of this very class: what `keep` of a class says of an instance of its subclass would not be all of it. */
+/** Looks up exactly the value's class: `keep` of a base class would lose the members of a subclass. */
 function registeredOf(value: unknown): Registered | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -92,7 +100,7 @@ export function isRegistered(value: unknown): value is object {
   return registeredOf(value) !== undefined;
 }
 
-/** Instances of classes that have opted in. Never one of a class that has not: a name in the database makes nothing by itself. */
+/** Instances of registered classes. A name in the database never creates an instance of a class that is not registered. */
 export const classKind: ValueKind<object, readonly [name: string, kept: unknown]> = {
   name: "class",
   holds: isRegistered,
@@ -104,7 +112,7 @@ export const classKind: ValueKind<object, readonly [name: string, kept: unknown]
     const registered = byName.get(name);
     if (registered === undefined)
       throw new ConfigurationError(
-        `[onceflow] a stored value is an instance of "${name}", and no class is registered under that name here; import the module that calls serializable("${name}", …) before it is read`,
+        `[onceflow] a stored value is an instance of "${name}", but no class is registered under that name in this process; import the module that calls serializable("${name}", …) first`,
         { code: "CLASS_NOT_REGISTERED" },
       );
     return registered.make(kept) as object;

@@ -17,25 +17,25 @@ describe("errors", () => {
     expect(isReplayed(error)).toBe(false);
   });
 
-  test("keep no stack: it names the inside of the process that threw", () => {
+  test("do not store the stack, which reveals files of the process", () => {
     expect(encodeError(new Error("x"))).not.toContain("codec.test");
   });
 
-  test("anything thrown can be kept", () => {
+  test("any thrown value can be stored", () => {
     expect(decodeError(encodeError("a string"))).toMatchObject({ message: "a string", cause: "a string" });
     expect(decodeError(encodeError({ status: 402 })).cause).toEqual({ status: 402 });
     expect(decodeError(encodeError(undefined)).message).toBe("undefined");
     expect(decodeError(encodeError(() => 1)).message).toContain("=>");
   });
 
-  test("are bounded", () => {
+  test("are limited in size", () => {
     const text = encodeError(new Error("x".repeat(100_000)));
     expect(text.length).toBeLessThan(5000);
   });
 
   const again = (error: unknown) => decodeError(encodeError(error));
 
-  test("are of their built-in class again", () => {
+  test("are instances of their built-in class again", () => {
     for (const of of [EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError]) {
       expect(again(new of("m"))).toBeInstanceOf(of);
       expect(again(new of("m")).name).toBe(of.name);
@@ -50,7 +50,7 @@ describe("errors", () => {
     expect(again(new Declined("m"))).toBeInstanceOf(TypeError);
   });
 
-  test("of ours are ours again, with their facts", () => {
+  test("of this package are instances of their class again, with their code", () => {
     const retry = again(new RetryableError("later", { retryAfter: "30s" })) as unknown as RetryableError;
     expect([RetryableError.is(retry), FatalError.is(retry), OnceflowError.is(retry)]).toEqual([true, false, true]);
     expect(retry).toMatchObject({ name: "RetryableError", code: "RETRYABLE", retryable: true, retryAfter: "30s" });
@@ -61,7 +61,7 @@ describe("errors", () => {
     expect([unknown instanceof OnceflowError, unknown instanceof FatalError]).toEqual([true, false]);
   });
 
-  test("keep what causes them, also what is no error, and other members that can be kept", () => {
+  test("keep their causes, even if those are not errors, and other members that can be stored", () => {
     const error = Object.assign(new Error("outer", { cause: { status: 402 } }), { at: new Date(0), fn: () => 1, none: undefined });
     const copy = again(error);
     expect(copy.cause).toEqual({ status: 402 });
@@ -71,7 +71,7 @@ describe("errors", () => {
     expect(again(polluting)).not.toHaveProperty("polluted");
   });
 
-  test("that hold themselves are gone into once", () => {
+  test("that contain themselves do not recurse without end", () => {
     const error: Error & { self?: unknown } = new Error("m");
     error.self = { error };
     error.cause = error;
@@ -83,7 +83,7 @@ describe("errors", () => {
     expect((again(a).cause as Error).message).toBe("b");
   });
 
-  test("keep their stack where that is asked for, bounded", () => {
+  test("keep a limited stack if requested", () => {
     const error = new TypeError("where", { cause: new Error("below") });
     const ours = new URL("../ledger/once.ts", import.meta.url).pathname;
     error.stack = `TypeError: where\n    at pay (/app/pay.ts:1:2)\n    at once (${ours}:3:4)\n    at node:internal/timers:5:6\n    at async main (file:///app/main.ts:7:8)\n    at ours (${ours}:9:1)\n    at whoever (/app/calls.ts:1:1)`;
@@ -94,7 +94,7 @@ describe("errors", () => {
     expect(again(error).stack).toBe("TypeError: where");
   });
 
-  test("of a class that has opted in are instances of it again, and readable where it is not known", () => {
+  test("of a registered class are instances of it again, and readable where the class is not registered", () => {
     class CardError extends Error {
       readonly last4: string;
       constructor(last4: string) {

@@ -1,33 +1,33 @@
 import { types } from "node:util";
-import { lineageOf, OnceflowError, revivedOurs } from "../errors/errors.js";
+import { lineageOf, OnceflowError, reviveOnceflowError } from "../errors/errors.js";
 import { usersFrames } from "../errors/frames.js";
-import { mustBeClear } from "./cipher.js";
+import { mustBeDecrypted } from "./cipher.js";
 import { addKind } from "./kinds.js";
 import { isRegistered } from "./serializable.js";
 import { decode, encode } from "./value-text.js";
 
 /**
- * An error as it is kept: what a caller may act on. JSON, readable by a person; members that JSON can't hold are encoded
- * one by one, and left out where they can't be stored: an error must never be the reason why an outcome is not.
+ * The stored form of an error: JSON, so that people can read it. Members that JSON cannot hold are encoded one by one, and left out
+ * if they cannot be stored: a member of an error must never prevent its outcome from being stored.
  */
 interface StoredError {
   readonly name: string;
   readonly message: string;
   readonly code?: string | number;
-  /** The built-in class it is of, beyond Error. */
+  /** Its built-in class, if that is not Error. */
   readonly type?: string;
-  /** Of an error of ours: its class, and those above it. */
+  /** Class names of an OnceflowError, most specific first. */
   readonly lineage?: readonly string[];
   readonly cause?: StoredError;
-  /** Of an AggregateError. */
+  /** `errors` of an AggregateError. */
   readonly errors?: readonly StoredError[];
-  /** Other members, encoded. */
+  /** Other own members, encoded. */
   readonly own?: Readonly<Record<string, string>>;
-  /** The lines of its stack that are the user's, without the message. */
+  /** The stack lines of the user's code, without the message. */
   readonly frames?: string;
-  /** What was thrown instead of an error, encoded. */
+  /** The thrown value, encoded, if it was not an error. */
   readonly thrown?: string;
-  /** The whole of it, encoded: an instance of a class that has opted in. */
+  /** The whole error, encoded, if its class is registered with `serializable`. */
   readonly whole?: string;
 }
 
@@ -47,7 +47,7 @@ const builtIn: Readonly<Record<string, new (message: string) => Error>> = {
 };
 
 interface ErrorOptions {
-  /** Whether its stack is kept: it names files and lines of the process that threw. Default false. */
+  /** Whether the stack is stored: it names files and lines of the process that threw. Default false. */
   readonly stack?: boolean;
 }
 
@@ -55,13 +55,13 @@ export function encodeError(thrown: unknown, { stack = false }: ErrorOptions = {
   return JSON.stringify(toStored(thrown, stack, 0));
 }
 
-/** What is left of an encoded error where all of it is too much: what it is called, and what it says. */
+/** Shortens an encoded error that is too large to its name, message, code and class. */
 export function shortError(text: string): string {
   const { name, message, code, type, lineage } = JSON.parse(text) as StoredError;
   return JSON.stringify({ name, message, code, type, lineage });
 }
 
-/** Those that are being stored now: one that holds itself is not gone into again. */
+/** Errors that are being encoded now: stops the recursion for an error that contains itself. */
 const inside = new Set<Error>();
 
 function toStored(thrown: unknown, stack: boolean, depth: number): StoredError {
@@ -99,7 +99,7 @@ function toStored(thrown: unknown, stack: boolean, depth: number): StoredError {
 }
 
 function isError(value: unknown): value is Error {
-  // An error of another realm is none by `instanceof`.
+  // `instanceof` is false for an error of another realm.
   return value instanceof Error || types.isNativeError(value);
 }
 
@@ -113,12 +113,13 @@ function typeOf(error: Error): string | undefined {
     : undefined;
 }
 
-const told = new Set(["name", "message", "stack", "cause", "code", "errors", "__proto__"]);
+/** Members that have their own field in StoredError, or must not be set. */
+const notOwn = new Set(["name", "message", "stack", "cause", "code", "errors", "__proto__"]);
 
 function ownOf(error: Error): Record<string, string> | undefined {
   const kept: [string, string][] = [];
   for (const name of Object.keys(error)) {
-    if (told.has(name) || kept.length >= ownMax) continue;
+    if (notOwn.has(name) || kept.length >= ownMax) continue;
     const value: unknown = (error as unknown as Record<string, unknown>)[name];
     const text = value === undefined ? undefined : encoded(value);
     if (text !== undefined) kept.push([name, text]);
@@ -143,20 +144,20 @@ function textOf(value: unknown): string {
   }
 }
 
-/** Those of the user: they are what a person looks for, and the same when a run is replayed. */
+/** Stack lines of the user's code only: people look for those, and they are the same when a run is replayed. */
 function framesOf({ stack }: Error): string | undefined {
   const frames = typeof stack === "string" ? usersFrames(stack).join("\n") : "";
   return frames === "" ? undefined : frames.slice(0, framesCharsMax);
 }
 
 /**
- * The stored failure again: of its built-in class or of ours, with the same name, message, code, causes and members, and
- * `replayed: true`. Instances of other classes come back as an Error, unless their class has opted in.
+ * Decodes a stored error. Built-in classes and OnceflowError classes come back as instances, with name, message, code, causes and members;
+ * other classes as Error, unless they are registered with `serializable`. Sets `replayed: true`.
  */
 export function decodeError(text: string): Error & { readonly replayed: true } {
-  mustBeClear(text);
+  mustBeDecrypted(text);
   const error = fromStored(JSON.parse(text) as StoredError);
-  // Not enumerable: to whoever compares, it is the same error.
+  // Not enumerable, so that deep comparison with the original error succeeds.
   return Object.defineProperty(error, "replayed", { value: true, configurable: true }) as Error & { readonly replayed: true };
 }
 
@@ -171,26 +172,26 @@ function fromStored(stored: StoredError): Error {
   if (cause !== undefined) hidden("cause", cause);
   hidden("stack", `${stored.name}: ${stored.message}${stored.frames === undefined ? "" : `\n${stored.frames}`}`);
   for (const [name, value] of Object.entries(stored.own ?? {}))
-    if (!told.has(name))
+    if (!notOwn.has(name))
       Object.defineProperty(error, name, { value: decoded(value), configurable: true, writable: true, enumerable: true });
-  // Of a DOMException it follows from the name, and can't be set.
+  // The code of a DOMException follows from its name and cannot be set.
   return stored.code === undefined || "code" in error ? error : Object.assign(error, { code: stored.code });
 }
 
-/** What is no error was kept as the value it was. */
+/** A cause that is not an error was stored as the value that it was. */
 function causeOf(stored: StoredError): unknown {
   return stored.thrown === undefined ? fromStored(stored) : decoded(stored.thrown);
 }
 
 function made({ name, message, type = "", lineage, code, errors = [] }: StoredError): Error {
-  if (lineage !== undefined) return revivedOurs(lineage, message, String(code));
+  if (lineage !== undefined) return reviveOnceflowError(lineage, message, String(code));
   if (type === "AggregateError") return new AggregateError(errors.map(causeOf), message);
   if (type === "DOMException") return new DOMException(message, name);
   const of = Object.hasOwn(builtIn, type) ? builtIn[type] : undefined;
   return of === undefined ? new Error(message) : new of(message);
 }
 
-/** What can't be read here (its class is not registered, say) is left out: the error itself must be. */
+/** Undefined if it cannot be decoded here (for example, its class is not registered): the error itself must still be readable. */
 function decoded(text: string): unknown {
   try {
     return decode(text);
@@ -199,17 +200,17 @@ function decoded(text: string): unknown {
   }
 }
 
-/** Whether an error was thrown by an earlier attempt and is only repeated here. */
+/** Whether an error is the stored outcome of an earlier attempt, and was not thrown by this one. */
 export function isReplayed(error: unknown): boolean {
   return error instanceof Error && "replayed" in error && error.replayed === true;
 }
 
-/** An error as a value, or somewhere in one. */
+/** Errors as values, or inside values. */
 addKind<Error, StoredError>({
   name: "Error",
   holds: (value): value is Error => isError(value) && !isRegistered(value),
   keep(error) {
-    if (inside.has(error)) throw new Error("it is part of itself");
+    if (inside.has(error)) throw new Error("the error contains itself");
     return toStored(error, true, 0);
   },
   make: fromStored,

@@ -8,11 +8,11 @@ const pathShape = /^[A-Za-z_$][\w$-]*(\.[\w$-]+)*$/;
 const templateCharsMax = 2048;
 
 export interface Template {
-  /** Only own members of the context are read: no prototype, no getter of ours. Throws where one is missing. */
+  /** Fills in the placeholders. Reads own members of the context only. Throws InvalidInputError if one is missing. */
   readonly fill: (context: Readonly<Record<string, unknown>>) => string;
-  /** What it reads, in order. */
+  /** The paths of the placeholders, in order. */
   readonly paths: readonly (readonly string[])[];
-  /** It has a letter or a digit of its own: something that can name the operation. */
+  /** Whether the text outside the placeholders has a letter or digit, so that it can name the operation. */
   readonly named: boolean;
 }
 
@@ -25,7 +25,7 @@ export function parseTemplate(text: string): Template {
   };
 }
 
-/** `{{payload.orderId}}-charge` → a function of the context. */
+/** Compiles `{{payload.orderId}}-charge` into a function of the context. Warns if the template is placeholders only. */
 export function compileTemplate(text: string): Template["fill"] {
   const template = parseTemplate(text);
   if (!template.named && template.paths.length > 0) warnOfGeneric(text);
@@ -56,7 +56,7 @@ function valueAt(context: unknown, path: readonly string[]): string {
   for (const [depth, name] of path.entries()) {
     const inside = Array.isArray(value) || isPlainObject(value) ? (value as object) : undefined;
     if (inside === undefined || !Object.hasOwn(inside, name))
-      throw new InvalidInputError(path.slice(0, depth + 1).join("."), "is missing, and the key is made from it");
+      throw new InvalidInputError(path.slice(0, depth + 1).join("."), "is missing, but the key is made from it");
     value = (inside as Record<string, unknown>)[name];
   }
   if ((typeof value === "string" && value !== "") || typeof value === "bigint" || typeof value === "boolean") return String(value);
@@ -67,11 +67,11 @@ function valueAt(context: unknown, path: readonly string[]): string {
 const warned = new Set<string>();
 const warnedMax = 1000;
 
-/** A key that is only an entity's id collides as soon as a second operation is keyed by the same entity. */
+/** A key that is only an entity's id collides as soon as a second operation uses the same entity's id as its key. */
 function warnOfGeneric(text: string): void {
   if (warned.has(text) || warned.size >= warnedMax) return;
   warned.add(text);
-  process.emitWarning(`the key template "${text}" is only an entity's id; name the operation as well: "${text}-charge"`, {
+  process.emitWarning(`[onceflow] the key template "${text}" is only an entity's id; add the name of the operation: "${text}-charge"`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_GENERIC_KEY",
   });

@@ -1,19 +1,19 @@
-/** Levels of a value that are kept. Reading goes down as far as writing did: what is deeper might not come back. */
+/** Maximum nesting of a stored value. Decoding is recursive too: a deeper value might be written and then not be readable. */
 export const nestingMax = 1000;
 
 /** The shortest level in devalue's text is `[1],`. */
 const levelCharsMin = 4;
 
-/** Types whose first member alone refers to another entry; of all others that refer, every number does. */
+/** Types of which only the first member refers to another entry. In all other types every number is a reference. */
 const referFirst = /Array$|^DataView$/;
 
-/** Whether a text of devalue's is nested deeper than that: a list of entries that refer to each other by their place. */
+/** Whether a devalue text is nested deeper than `nestingMax`. The text is a list of entries that refer to each other by index. */
 export function isTooDeep(text: string): boolean {
   if (text.length < nestingMax * levelCharsMin) return false;
   const entries = JSON.parse(text) as unknown;
   if (!Array.isArray(entries)) return false;
   const seen = new Set<number>();
-  // In the order in which it is read, so that an entry is met as deep as it will be then.
+  // In the order of decoding, so that each entry is visited at the depth at which it will be decoded.
   const left: [entry: number, depth: number][] = [[0, 1]];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const [at, depth] = next;

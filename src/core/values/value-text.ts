@@ -1,18 +1,17 @@
-import { mustBeClear } from "./cipher.js";
+import { mustBeDecrypted } from "./cipher.js";
 import { copyOfJson, holdsJson, notJson } from "./is-json.js";
 import { readValue } from "./reader.js";
 import { ValueWriter } from "./writer.js";
 
 /**
- * Values in the store. What JSON can hold exactly is stored as JSON, readable by a person; what it can't
- * (undefined, Date, Map, Set, bigint, -0, cycles, typed arrays …, and the kinds of kinds.ts) as `devalue:` and devalue's
- * text, which no JSON text can begin with. What neither can hold (functions, class instances) is refused with its path.
+ * How values are encoded in the store. A value that JSON represents exactly is stored as JSON, which people can read. Other values
+ * (undefined, Date, Map, Set, bigint, -0, cycles, typed arrays …, and the kinds of kinds.ts) are stored as `devalue:` and devalue's
+ * text; no JSON text begins like that. A value that neither can hold (a function, a class instance) is rejected with its path.
  */
 const devaluePrefix = "devalue:";
-/** Where nobody says how much may be kept. */
 const bytesMaxDefault = 4 * 1024 * 1024;
 
-/** The text, and what `decode` would make of it. */
+/** Returns the encoded text and the value that `decode` would return for it. */
 export function encodeCopy(value: unknown): { readonly text: string; readonly copy: unknown } {
   const copy = copyOfJson(value);
   if (copy !== notJson) return { text: JSON.stringify(copy), copy };
@@ -25,8 +24,8 @@ export function encode(value: unknown): string {
 }
 
 /**
- * As `encode`, and waits for what has to be read first: bodies of requests and responses, files. A promise only then:
- * everything else takes no turn more. Bodies are read up to `bytesMax`.
+ * Like `encode`, but also encodes values that have to be read first: bodies of requests and responses, files. Returns a promise
+ * only for those, so that other values cost no extra turn of the event loop. Bodies are read up to `bytesMax`.
  */
 export function encodeLater(value: unknown, bytesMax = bytesMaxDefault): string | Promise<string> {
   if (holdsJson(value)) return JSON.stringify(value);
@@ -42,8 +41,8 @@ export function encodeLater(value: unknown, bytesMax = bytesMaxDefault): string 
 const brace = 0x7b;
 
 export function decode(text: string): unknown {
-  // Most are objects, and nothing else begins like one.
+  // Most values are objects, and only their JSON begins with a brace.
   if (text.charCodeAt(0) === brace) return JSON.parse(text);
-  mustBeClear(text);
+  mustBeDecrypted(text);
   return text.startsWith(devaluePrefix) ? readValue(text.slice(devaluePrefix.length)) : JSON.parse(text);
 }

@@ -2,12 +2,12 @@ import { InvalidInputError } from "../errors/errors.js";
 import type { KeepBounds, ValueKind } from "./kinds.js";
 
 /**
- * What the web platform hands around: headers, requests, responses, files, forms. Bodies are read from a clone, up to a
- * bound: whoever has the original can still read it. The classes are looked at only when something claims to be of them,
- * because Node loads them when they are first named.
+ * Encoding of web platform classes: headers, requests, responses, files, forms. A body is read from a clone, up to a limit, so that the
+ * original can still be read. A class is referred to only after its tag matched, because Node loads these classes when they are first
+ * named.
  */
 
-/** As text where it is text, so that a person can read it in the database. */
+/** A string if the bytes are UTF-8 text, so that people can read it in the database. */
 export type KeptBody = string | Uint8Array;
 
 const headersKind: ValueKind<Headers, [string, string][]> = {
@@ -54,10 +54,10 @@ const responseKind: ValueKind<Response, KeptResponse> = {
     return withBody({ status, statusText, headers: [...headers], url, body: null }, response, bounds);
   },
   make({ status, statusText, headers, url, body }) {
-    // What fetch answers with when there is no answer; no constructor makes it.
+    // A network error: the constructor does not accept status 0.
     if (status === 0) return Response.error();
     const response = new Response(bytesOf(body), { status, statusText, headers });
-    // No constructor takes it.
+    // The constructor does not accept a URL.
     return url === "" ? response : Object.defineProperty(response, "url", { value: url, configurable: true });
   },
 };
@@ -99,7 +99,7 @@ const formDataKind: ValueKind<FormData, [string, string | File][]> = {
   },
 };
 
-/** The bytes that are looked at, not all of the memory they lie in: that may hold what belongs to somebody else. */
+/** A view of a part of a buffer. Only the bytes of the view are stored: the rest of the buffer may hold unrelated data. */
 const viewKind: ValueKind<ArrayBufferView, ArrayBufferView> = {
   name: "view",
   holds: (value): value is ArrayBufferView =>
@@ -115,7 +115,7 @@ const viewKind: ValueKind<ArrayBufferView, ArrayBufferView> = {
 
 export const webKinds = [headersKind, requestKind, responseKind, fileKind, blobKind, formDataKind, viewKind] as unknown as ValueKind[];
 
-/** Servers bring a Response of their own, which `fetch` knows nothing of, and put it in the place of the global one: either will do. */
+/** True for the built-in class and for a server framework's own Response class, which may even replace the global one. */
 export function isResponse(value: unknown): value is Response {
   return isTagged(value, "Response") && isWeb(value);
 }
@@ -134,7 +134,7 @@ function isTagged(value: unknown, tag: string): value is object {
 
 export function bytesOf<Body extends KeptBody | null>(body: Body): Body extends null ? null : Uint8Array<ArrayBuffer>;
 export function bytesOf(body: KeptBody | null): Uint8Array | null {
-  // From a string the platform would make a Content-Type of its own.
+  // Always bytes: from a string, Request and Response would derive a Content-Type.
   return typeof body === "string" ? new TextEncoder().encode(body) : body;
 }
 
@@ -144,7 +144,7 @@ function withBody<Kept extends object>(
   { bytesMax }: KeepBounds,
 ): (Kept & { body: KeptBody | null }) | Promise<Kept & { body: KeptBody | null }> {
   if (of.bodyUsed || of.body?.locked)
-    throw new InvalidInputError("value", "its body was read already; read it after it was stored, or hand on a clone()");
+    throw new InvalidInputError("value", "its body was already read; read the body after the value is stored, or store a clone()");
   const { body } = of.clone();
   return body === null ? { ...kept, body } : readUpTo(bytesMax, body).then((bytes) => ({ ...kept, body: readable(bytes) }));
 }
@@ -156,7 +156,7 @@ export async function readUpTo(bytesMax: number, body: ReadableStream<Uint8Array
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
     length += next.value.byteLength;
     if (length > bytesMax) {
-      // Not awaited: of a clone it resolves only when the original is cancelled, too.
+      // Not awaited: for a clone it resolves only when the original is cancelled too.
       reader.cancel().catch(() => {});
       throw tooLong(`more than ${bytesMax} bytes`, bytesMax);
     }
@@ -171,7 +171,7 @@ async function blobBytes(blob: Blob, { bytesMax }: KeepBounds): Promise<KeptBody
 }
 
 function tooLong(found: string, bytesMax: number): InvalidInputError {
-  return new InvalidInputError("value", `it has ${found}, and ${bytesMax} are kept; store it elsewhere, and keep a reference to it`);
+  return new InvalidInputError("value", `it has ${found}, but the limit is ${bytesMax}; store it elsewhere and keep a reference to it`);
 }
 
 export function readable(bytes: Uint8Array): KeptBody {

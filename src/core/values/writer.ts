@@ -6,11 +6,11 @@ import { byKind, readValue } from "./reader.js";
 import { hasSerde } from "./serializable.js";
 import { isTooDeep, nestingMax } from "./text-depth.js";
 
-/** Something could not be kept, and which part of the value it was. */
+/** Thrown internally: `part` of the value could not be encoded. */
 class NotKept {
   readonly part: unknown;
   readonly error: unknown;
-  /** While it was read: the value is one that can be kept, and the next try may succeed. */
+  /** Reading its content failed: the value itself can be encoded, and another try may succeed. */
   readonly reading: boolean;
   constructor(part: unknown, error: unknown, reading = false) {
     this.part = part;
@@ -19,15 +19,15 @@ class NotKept {
   }
 }
 
-/** One value on its way into devalue's text. What is kept of a part is asked for once, also when all is gone through twice. */
+/** Encodes one value into devalue's text. It calls `keep` once per part, even if the value is traversed twice. */
 export class ValueWriter {
   readonly #root: unknown;
   readonly #bytesMax: number;
-  /** In an object: what is kept may be falsy, which devalue takes for "not of this kind". */
+  /** Wrapped in an object, because devalue takes a falsy result for "not of this kind". */
   readonly #wrapped = new Map<unknown, { readonly kept: unknown }>();
   readonly #promises = new Set<unknown>();
   #waiting = false;
-  /** Something in it has to be read first. */
+  /** A part of the value has to be read first, so `later` must be used. */
   mustWait = false;
 
   constructor(root: unknown, bytesMax: number) {
@@ -50,7 +50,7 @@ export class ValueWriter {
     }
   }
 
-  /** A promise of the user's own is refused, and never awaited behind their back. */
+  /** Only promises that `keep` returned are awaited. A promise inside the user's value is rejected. */
   readonly #options = { operations: { isThenable: (value: unknown) => this.#promises.has(value) } };
 
   #reducers(): Record<string, (value: unknown) => unknown> {
@@ -80,7 +80,7 @@ export class ValueWriter {
     const reading = kept.catch((error: unknown) => {
       throw new NotKept(value, error, true);
     });
-    // Nobody may ever wait for it.
+    // Prevents an unhandled rejection if encoding fails before this promise is awaited.
     reading.catch(() => {});
     this.#promises.add(reading);
     return { kept: reading };
@@ -111,7 +111,7 @@ export class ValueWriter {
         ? error
         : new InvalidInputError(`value${path}`, `cannot be stored: ${error instanceof Error ? error.message : String(error)}`);
     const { field, message } = error;
-    // A class says what it lacks under its own name, which is no part of the path.
+    // The error names the class, which is not part of the path.
     if (!field.startsWith("value")) return new InvalidInputError(`value${path}`, `cannot be stored: ${message}`);
     const problem = message.slice(field.length + 2);
     return new InvalidInputError(
@@ -123,14 +123,14 @@ export class ValueWriter {
 
 const tooDeep = `cannot be stored: it is nested deeper than ${nestingMax} levels; store a list of its parts instead`;
 
-/** A class may be part of its own instance, or not be able to make it again: better told now than when somebody depends on it. */
+/** An instance may contain itself, or its class may fail to restore it: throw now, not when the stored value is needed. */
 function mustBeReadable(text: string): void {
   try {
     readValue(text);
   } catch (error) {
     throw new InvalidInputError(
       "value",
-      `cannot be stored: it cannot be read again: ${error instanceof Error ? error.message : String(error)}`,
+      `cannot be stored: it cannot be decoded again: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
 }
@@ -138,14 +138,14 @@ function mustBeReadable(text: string): void {
 function mustBeRead(): InvalidInputError {
   return new InvalidInputError(
     "value",
-    "its content has to be read first, and this place cannot wait for that; read it in a step, and hand on its text or bytes",
+    "its content has to be read first, which is not possible here; read it in a step, and pass its text or bytes",
   );
 }
 
-/** What is wrong with it, and what to do: in words of ours, by what devalue says of it. */
+/** Turns an error of devalue into a message that says what is wrong and what to do. */
 function problemOf(error: unknown): string {
   const { message = String(error), value } = error as { readonly message?: string; readonly value?: unknown };
-  if (typeof value === "function") return "it is a function; only those made by step() and workflow() can be";
+  if (typeof value === "function") return "it is a function; only functions made by step() and workflow() can be stored";
   if (typeof value === "symbol") return "it is a symbol";
   if (typeof (value as { readonly then?: unknown } | undefined)?.then === "function") return "it is a promise; await it first";
   if (message.includes("non-POJO")) return notOptedIn(value);
@@ -158,6 +158,6 @@ function notOptedIn(value: unknown): string {
   const of = (value as object).constructor;
   const name = of?.name || "a class without a name";
   if (hasSerde(of))
-    return `it is an instance of ${name}, which has static [WORKFLOW_SERIALIZE] and is not registered: its file was not transformed, or only the class that it extends says so; call serializable("${name}", ${name}) in its file`;
-  return `it is an instance of ${name}, which has not opted in; call serializable("${name}", ${name}, { keep, make }), or turn it into plain values`;
+    return `it is an instance of ${name}, which has static [WORKFLOW_SERIALIZE] but is not registered: its file was not transformed, or only its base class defines it; call serializable("${name}", ${name}) in its file`;
+  return `it is an instance of ${name}, which is not registered; call serializable("${name}", ${name}, { keep, make }), or turn it into plain values`;
 }

@@ -9,24 +9,27 @@ export interface Backoff {
   readonly factor?: number;
 }
 
-/** For calls to the store that are repeated until they succeed: a short outage costs little, a long one is not made worse. */
+/**
+ * Backoff of store calls that are retried until they succeed: short enough to recover quickly, long enough not to overload a
+ * failing server.
+ */
 export const storeBackoff: Backoff = { minMs: 20, maxMs: 1000 };
 
 /** The delay after failure number `failures`, counted from 1. */
 export function backoffMs({ minMs, maxMs, growth = "exponential", factor = 2 }: Backoff, failures: number): number {
-  // Zero times a factor that has overflowed to infinity would not be a number.
+  // Zero times a factor that has overflowed to Infinity would be NaN.
   if (minMs === 0) return 0;
   const times = growth === "fixed" ? 1 : growth === "linear" ? failures : factor ** (failures - 1);
   return Math.min(minMs * times, maxMs);
 }
 
-/** Which part of a delay is drawn at random: the result lies between `delayMs * from` and `delayMs * (from + width)`. */
+/** Which part of a delay is random: the result lies between `delayMs * from` and `delayMs * (from + width)`. */
 export interface Jitter {
   readonly from: number;
   readonly width: number;
 }
 
-/** From zero to the whole delay: callers that collided spread out as far as possible. */
+/** From zero to the whole delay: spreads callers that collided as far as possible. */
 export const fullJitter: Jitter = { from: 0, width: 1 };
 
 /** Draws once from `random`, which returns numbers from 0 to 1. */

@@ -6,13 +6,13 @@ import type { Clock } from "./clock.js";
 export interface AttemptBounds {
   readonly timeoutMs: number;
   readonly graceMs: number;
-  /** Makes the error of an attempt that has failed or is given up after its timeout. */
+  /** Creates the error of an attempt that fails or is given up after its timeout. */
   readonly overdueError: () => Error;
 }
 
 /**
- * Runs a handler under its attempt within bounds of time, so that a handler that hangs does not keep its key running. A late
- * success counts: the effect has happened, and its result is known.
+ * Runs a handler with a timeout, so that a handler that hangs does not keep its key running forever. A late success within the grace period
+ * counts: the effect has happened, and its result is known.
  */
 export function runBounded<Value>(
   clock: Clock,

@@ -16,7 +16,7 @@ function scene() {
   const work = new Promise<string>((...ends) => {
     [resolve, reject] = ends;
   });
-  /** "pending", or the value or error that the call has come to. */
+  /** "pending", or the value or error of the call. */
   const follow = (promise: Promise<string>) => {
     const seen: { outcome: unknown } = { outcome: "pending" };
     promise.then(
@@ -28,7 +28,7 @@ function scene() {
   return { clock, call, work, follow, resolve: (value: string) => resolve(value), reject: (error: unknown) => reject(error) };
 }
 
-test("a call that ends in time has its own outcome, and its signal does not abort", async () => {
+test("a call that ends in time keeps its outcome, and its signal does not abort", async () => {
   for (const end of ["resolve", "reject"] as const) {
     const { clock, call, work, follow, ...ends } = scene();
     const seen = follow(call.bound(clock, bounds, work));
@@ -40,7 +40,7 @@ test("a call that ends in time has its own outcome, and its signal does not abor
   }
 });
 
-test("at its timeout the signal aborts; when its grace is over the call is given up with the timeout", async () => {
+test("the signal aborts at the timeout; after the grace period the call is given up with the timeout error", async () => {
   const { clock, call, work, follow } = scene();
   const signal = call.signal();
   const seen = follow(call.bound(clock, bounds, work));
@@ -52,7 +52,7 @@ test("at its timeout the signal aborts; when its grace is over the call is given
   expect(seen.outcome).toBe(timeout);
 });
 
-test("a success in the grace counts, unless it is judged otherwise", async () => {
+test("a success during the grace period counts, unless judgeLateSuccess returns an error", async () => {
   const judged = new Error("too late to count");
   for (const [more, outcome] of [
     [{}, "done"],
@@ -68,7 +68,7 @@ test("a success in the grace counts, unless it is judged otherwise", async () =>
   }
 });
 
-test("a success after the event loop was blocked for longer than the timeout is a late one", async () => {
+test("a success after the event loop was blocked for longer than the timeout counts as late", async () => {
   const { clock, call, work, follow, resolve } = scene();
   const blocked = { now: () => clock.now() + 101, soon: () => {}, after: clock.after.bind(clock) };
   const seen = follow(call.bound(blocked, { ...bounds, beganAt: 0, judgeLateSuccess: (error) => error }, work));
@@ -77,7 +77,7 @@ test("a success after the event loop was blocked for longer than the timeout is 
   expect([seen.outcome, call.abortReason]).toEqual([timeout, timeout]);
 });
 
-test("an error after the abort is the abort's, but for a final error of ours", async () => {
+test("an error after the abort is replaced by the abort reason, except a final OnceflowError", async () => {
   const final = new OnceflowError("no use", { code: "FINAL" });
   for (const [error, outcome] of [
     [new Error("aborted by the signal"), timeout],
@@ -92,7 +92,7 @@ test("an error after the abort is the abort's, but for a final error of ours", a
   }
 });
 
-test("the first reason to abort stays, and the signal has it whenever it is made; parents abort it, too", () => {
+test("the first abort reason stays, and a signal that is created later has it; parent signals abort it too", () => {
   const [first, parent] = [new Error("first"), new AbortController()];
   const early = new BoundedCall();
   early.abort(first);
@@ -104,7 +104,7 @@ test("the first reason to abort stays, and the signal has it whenever it is made
   expect([signal.reason, child.signal() === signal, child.isAborted]).toEqual([first, true, false]);
 });
 
-test("a handler under its attempt: the timer is in the background, a late success counts, a late failure is overdue", async () => {
+test("a bounded attempt: the timer is in the background, a late success counts, a late failure is overdue", async () => {
   const overdue = new Error("overdue");
   for (const [end, outcome] of [
     ["resolve", "own"],

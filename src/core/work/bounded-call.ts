@@ -1,19 +1,19 @@
 import { OnceflowError } from "../errors/errors.js";
 import type { Clock } from "./clock.js";
 
-/** Timeout, grace, and what their ends mean for the outcome of a call. */
+/** Timeout and grace period of a call, and how they affect its outcome. */
 export interface CallLimits<T> {
-  /** After this time the signal aborts. */
+  /** The signal aborts after this time. */
   readonly timeoutMs: number;
-  /** How long after that the call may still end. */
+  /** How long the call may go on after the timeout. */
   readonly graceMs: number;
-  /** Makes the reason with which the signal aborts. */
+  /** Creates the reason with which the signal aborts. */
   readonly timeoutError: () => Error;
-  /** Returns or throws the outcome of a call that has not ended when its grace is over. */
+  /** Returns or throws the outcome of a call that has not ended after the grace period. */
   readonly giveUp: () => T;
-  /** Returns or throws the outcome of a call that has ended with `value`. Default: the value. */
+  /** Returns or throws the outcome of a call that returned `value`. Default: the value. */
   readonly judgeValue?: (value: T) => T;
-  /** Returns the error of a call that has ended with `error`. Default: the error. */
+  /** Returns the error of a call that threw `error`. Default: the error. */
   readonly judgeError?: (error: unknown) => unknown;
   /** The timer of `timeoutMs` does not keep the process alive. Default: false. */
   readonly background?: boolean;
@@ -26,8 +26,8 @@ export interface CallBounds {
   readonly beganAt?: number;
   readonly timeoutError: () => Error;
   /**
-   * Called when the call succeeds after `timeoutMs`, within `graceMs`. Undefined: the success is the outcome. An error: the
-   * call has failed with that. Default: the success is the outcome.
+   * Called when the call succeeds after `timeoutMs` but within `graceMs`. If it returns an error, the call fails with that error.
+   * Default: the success counts.
    */
   readonly judgeLateSuccess?: (timeout: Error) => Error | undefined;
 }
@@ -35,12 +35,12 @@ export interface CallBounds {
 const noParents = (): readonly AbortSignal[] => [];
 
 /**
- * One call of the user's code: its signal, and its bounds in time. The signal is made when the code asks for it, which most
- * code never does.
+ * One call of the user's code with its abort signal and time limits. The signal is created at its first use, because most code
+ * never uses it.
  *
  *   running    the signal is not aborted
- *   in grace   `timeoutMs` is over and the signal is aborted; the call may still end, and its end counts
- *   given up   `graceMs` is over, too. Only now may another attempt overlap with code that still runs
+ *   in grace   `timeoutMs` has passed and the signal is aborted; the call may still end, and its outcome counts
+ *   given up   `graceMs` has passed too. Only from now on can another attempt overlap with code that still runs
  */
 export class BoundedCall {
   readonly #parents: () => readonly AbortSignal[];
@@ -48,7 +48,7 @@ export class BoundedCall {
   #signal: AbortSignal | undefined;
   #aborted: { readonly reason: unknown } | undefined;
 
-  /** `parents`: signals that abort this call's signal, too. */
+  /** `parents`: signals that also abort this call's signal. */
   constructor(parents = noParents) {
     this.#parents = parents;
   }
@@ -72,13 +72,13 @@ export class BoundedCall {
     return this.#aborted?.reason;
   }
 
-  /** The first reason stays. */
+  /** Aborts the signal. If called again, the first reason stays. */
   abort(reason: unknown): void {
     this.#aborted ??= { reason };
     this.#controller?.abort(this.#aborted.reason);
   }
 
-  /** Settles when `work` has ended, or when its timeout and grace are over. */
+  /** Settles when `work` has ended, or after its timeout and grace period. */
   limit<T>(
     clock: Clock,
     { timeoutMs, graceMs, timeoutError, giveUp, judgeValue, judgeError, background = false }: CallLimits<T>,
@@ -94,7 +94,7 @@ export class BoundedCall {
       };
       const expire = () => {
         this.abort(timeoutError());
-        // It keeps the process alive: the outcome has yet to be recorded.
+        // This timer keeps the process alive, because the outcome must still be recorded.
         cancel = clock.after(graceMs, () => settle(giveUp));
       };
       let cancel = clock.after(timeoutMs, expire, background);
@@ -113,8 +113,8 @@ export class BoundedCall {
   }
 
   /**
-   * `limit` with the rules of publishers, nodes and steps of flows: the timeout is the error of a call that is given up or
-   * fails after it; a late success counts unless `judgeLateSuccess` says otherwise.
+   * `limit` with the rules for publishers, graph nodes and steps of flows: a call that is given up, or fails after its timeout, fails with
+   * the timeout error; a late success counts unless `judgeLateSuccess` returns an error.
    */
   bound<T>(clock: Clock, bounds: CallBounds, work: Promise<T>): Promise<T> {
     const { timeoutMs, graceMs, timeoutError, judgeLateSuccess, beganAt = clock.now() } = bounds;
@@ -128,13 +128,13 @@ export class BoundedCall {
       throw expire();
     };
     const judgeValue = (value: T): T => {
-      // Code that blocks the event loop ends before the timer can fire.
+      // Code that blocks the event loop ends before its timer can fire.
       if (timeout === undefined && clock.now() > dueAt) this.abort(expire());
       const error = timeout === undefined ? undefined : judgeLateSuccess?.(timeout);
       if (error !== undefined) throw error;
       return value;
     };
-    // A final error of ours is certain. Any other error may be a consequence of the abort.
+    // A final OnceflowError is certain. Any other error may be a consequence of the abort.
     const judgeError = (error: unknown) => (error instanceof OnceflowError && !error.retryable ? error : (this.abortReason ?? error));
     return this.limit(clock, { timeoutMs, graceMs, timeoutError: expire, giveUp, judgeValue, judgeError }, work);
   }

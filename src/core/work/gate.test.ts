@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { Gate } from "./gate.js";
 
 /** Work that ends when the test says so. */
-function scene(places: number) {
-  const gate = new Gate(places);
+function scene(slots: number) {
+  const gate = new Gate(slots);
   const running: string[] = [];
   const ends = new Map<string, (error?: Error) => void>();
   const work = (name: string) => () =>
@@ -22,7 +22,7 @@ function scene(places: number) {
   return { gate, running, work, end };
 }
 
-test("no more than the places run at a time, first come first served; failed work gives its place back", async () => {
+test("work never exceeds the slots, is first come, first served, and frees its slot when it fails", async () => {
   const { gate, running, work, end } = scene(2);
   const outcomes = Promise.allSettled(["a", "b", "c", "d"].map((name) => gate.run(work(name))));
   expect(running).toEqual(["a", "b"]);
@@ -35,7 +35,7 @@ test("no more than the places run at a time, first come first served; failed wor
   expect((await outcomes).map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
 });
 
-test("work of several places gets them together, and is not overtaken by work that needs fewer", async () => {
+test("work that needs several slots gets them together, and is not overtaken by work that needs fewer", async () => {
   const { gate, running, work, end } = scene(2);
   const all = [gate.run(work("one")), gate.run(work("pair"), 2), gate.run(work("late"))];
   expect(running).toEqual(["one"]);
@@ -47,7 +47,7 @@ test("work of several places gets them together, and is not overtaken by work th
   expect(await Promise.all(all)).toEqual(["one", "pair", "late"]);
 });
 
-test("runAll ends after its last work, and throws the first failure in the order of the items", async () => {
+test("runAll settles after all its work, and throws the first failure in the order of the items", async () => {
   const { gate, running, work, end } = scene(2);
   let ended = false;
   const all = gate

@@ -1,42 +1,42 @@
 interface Waiting {
-  readonly places: number;
+  readonly slots: number;
   readonly enter: () => void;
 }
 
-/** Runs work with a limit on how much of it runs at a time. Work that finds no free place waits; the order is first come, first served. */
+/** Semaphore: limits how much work runs at a time. Work waits for a free slot, first come, first served. */
 export class Gate {
   readonly #waiting: Waiting[] = [];
-  readonly #places: number;
+  readonly #slots: number;
   #free: number;
 
-  constructor(places: number) {
-    this.#places = places;
-    this.#free = places;
+  constructor(slots: number) {
+    this.#slots = slots;
+    this.#free = slots;
   }
 
-  /** Nothing runs and nothing waits: work without an await may run now, without entering. */
+  /** Whether nothing runs and nothing waits. Then synchronous work may run without entering. */
   get isEmpty(): boolean {
-    return this.#free === this.#places && this.#waiting.length === 0;
+    return this.#free === this.#slots && this.#waiting.length === 0;
   }
 
   /**
-   * Runs `work` when it has its places. It gets several places together: two callers with one place each, both waiting for
+   * Runs `work` when it has its slots. It gets all of them at once: two callers with one slot each, both waiting for
    * a second one, would wait forever.
    */
-  async run<Value>(work: () => Promise<Value>, places = 1): Promise<Value> {
-    if (this.#waiting.length > 0 || this.#free < places) await new Promise<void>((enter) => void this.#waiting.push({ places, enter }));
-    else this.#free -= places;
+  async run<Value>(work: () => Promise<Value>, slots = 1): Promise<Value> {
+    if (this.#waiting.length > 0 || this.#free < slots) await new Promise<void>((enter) => void this.#waiting.push({ slots, enter }));
+    else this.#free -= slots;
     try {
       return await work();
     } finally {
-      this.#free += places;
+      this.#free += slots;
       this.#admit();
     }
   }
 
   /**
-   * Runs `work` for each item and waits for all of it, also when one fails, so that nothing is under way when the caller
-   * learns of the failure. Then the first failure in the order of the items is thrown.
+   * Runs `work` for each item and waits for all of them, even if one fails, so that nothing is still running when the caller
+   * gets the error. Then throws the first failure in the order of the items.
    */
   async runAll<Item, Value>(items: readonly Item[], work: (item: Item) => Promise<Value>): Promise<Value[]> {
     const settled = await Promise.allSettled(items.map((item) => this.run(() => work(item))));
@@ -46,11 +46,11 @@ export class Gate {
     });
   }
 
-  /** The places are taken here, not when the waiting caller goes on: a caller that comes in between would take them too. */
+  /** Takes the slots here, not when the waiting caller resumes: a caller that enters in between would take them too. */
   #admit(): void {
-    for (let [first] = this.#waiting; first !== undefined && first.places <= this.#free; [first] = this.#waiting) {
+    for (let [first] = this.#waiting; first !== undefined && first.slots <= this.#free; [first] = this.#waiting) {
       this.#waiting.shift();
-      this.#free -= first.places;
+      this.#free -= first.slots;
       first.enter();
     }
   }

@@ -1,63 +1,66 @@
 import { backoffMs } from "./backoff.js";
 import type { Clock } from "./clock.js";
 
-/** After a suspect has waited in vain, no suspect asks again for this many times as long as it waited. */
+/** After a suspect has waited without success, no suspect waits again for this many times as long. */
 export const busyFactor = 6;
 
-/** A suspect waits for the others at most this many times its patience: one of them may hang, and nothing else begins meanwhile. */
+/** A suspect waits for running handlers at most this many times its patience: a handler may hang, and no other may start meanwhile. */
 const patienceMax = 8;
 
-/** Deaths in a row after which work is a suspect: one death is nearly always a deployment or a machine. */
+/** Crashes in a row after which work is a suspect. One crash is nearly always a deployment or a machine failure. */
 export const suspectDeaths = 2;
 
 const aloneDoublingsMax = 16;
 
 /**
- * How long a suspect has its process to itself: two leases, and twice as long after each further death. A process that is
- * alive then lets others in again, so that a handler that takes long does not keep them waiting.
+ * How long a suspect runs alone in its process: two leases, and twice as long after each further crash. If the process is still
+ * alive then, other work may start again, so that a slow handler does not block it.
  */
 export function aloneMsOf(leaseMs: number, deaths: number): number {
   return backoffMs({ minMs: 2 * leaseMs, maxMs: leaseMs * 2 ** aloneDoublingsMax }, Math.max(1, deaths - 1));
 }
 
 /**
- * The work that this process has in hand on one store: any number of handlers side by side, or one suspect and nothing
- * beside it. A suspect was in hand when two processes in a row died, and may be what killed them. If it kills this process
- * too, nothing else dies with it, and the death counts against it.
+ * The work that this process runs on one store: any number of handlers side by side, or one suspect alone. A suspect is work that was
+ * running when two processes in a row crashed, and may have caused it. Run alone, it can crash only itself, and the crash is
+ * attributed to it.
  *
- * open: handlers begin and end. draining: a suspect waits until the running handlers have ended, and no other begins.
- * alone: the suspect runs. open again: the suspect has ended, or has been alone long enough, or the others did not end in time.
+ *   open       handlers start and end
+ *   draining   a suspect waits until the running handlers have ended; no other handler starts
+ *   alone      the suspect runs. Open again when it has ended, or was alone for long enough
+ *
+ * If the handlers do not end in time, draining ends too, and the suspect does not run.
  */
 export class InHand {
   static readonly #all = new WeakMap<object, InHand>();
   #running = 0;
-  /** Resolves when it is open again. */
+  /** Set while draining or alone; resolves when open again. */
   #shut: Promise<void> | undefined;
   #emptied: () => void = () => {};
   #busyUntil = Number.NEGATIVE_INFINITY;
-  /** Suspects in a row that waited in vain for the others. The next one waits twice as long. */
+  /** Suspects in a row that waited without success. The next one waits twice as long. */
   #waitedInVain = 0;
 
-  /** One for all that use the same store in this process. */
+  /** Returns the one instance for a store in this process. */
   static of(store: object): InHand {
     const known = InHand.#all.get(store) ?? new InHand();
     InHand.#all.set(store, known);
     return known;
   }
 
-  /** No suspect is alone, or is about to be. */
+  /** Whether work may start: no suspect runs alone or waits to. */
   get isOpen(): boolean {
     return this.#shut === undefined;
   }
 
-  /** False: a suspect is alone, or is about to be. Whoever gets true calls `leave` when its work has ended. */
+  /** Counts one more running handler. Returns false if not open. After true, the caller must call `leave` when its work has ended. */
   enter(): boolean {
     if (this.#shut !== undefined) return false;
     this.#running += 1;
     return true;
   }
 
-  /** For the suspect itself, where its work ends as that of others does: by `leave`. */
+  /** Counts the suspect itself as running, for callers whose work always ends with `leave`. */
   enterAlone(): void {
     this.#running += 1;
   }
@@ -67,12 +70,12 @@ export class InHand {
     if (this.#running === 0) this.#emptied();
   }
 
-  /** Undefined: work may enter. Else resolves when it is open again; rejects with the signal's reason. */
+  /** Returns undefined if open. Else a promise that resolves when open again, or rejects with the signal's reason. */
   untilOpen(signal?: AbortSignal): Promise<void> | undefined {
     return this.#shut && unlessAborted(this.#shut, signal);
   }
 
-  /** Runs `work` beside others, when no suspect is alone. */
+  /** Runs `work` side by side with other handlers, as soon as no suspect is alone. */
   async beside<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
     while (!this.enter()) await this.untilOpen(signal);
     try {
@@ -83,16 +86,16 @@ export class InHand {
   }
 
   /**
-   * Runs `work` with nothing beside it until it ends, or calls `reopen`. Undefined: the other work did not end within
-   * `patienceMs`, or another suspect has waited in vain a short while ago (`busyFactor`). After a vain wait the
-   * next suspect waits twice as long, so that one of them gets its turn where all work takes long.
+   * Runs `work` alone until it ends or calls `reopen`. Returns undefined without running it if the other handlers did not end within
+   * `patienceMs`, or if another suspect has waited without success recently (`busyFactor`). After each such wait the
+   * next suspect waits twice as long, so that a suspect gets its turn even if all handlers are slow.
    */
   async alone<Result extends object>(
     { clock, patienceMs, signal }: { readonly clock: Clock; readonly patienceMs: number; readonly signal?: AbortSignal | undefined },
     work: (reopen: () => void) => Promise<Result>,
   ): Promise<Result | undefined> {
     while (this.#shut !== undefined) await this.untilOpen(signal);
-    // Suspects of a busy process, one after the other, must not keep its healthy work waiting.
+    // In a busy process, one suspect after the other must not block healthy work.
     if (this.#running > 0 && clock.now() < this.#busyUntil) return undefined;
     let [resolve, hasReopened] = [() => {}, false];
     this.#shut = new Promise((opened) => {

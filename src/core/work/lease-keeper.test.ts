@@ -40,7 +40,7 @@ function scene(...leasesMs: readonly number[]) {
   return { clock, keeper, leases };
 }
 
-test("each lease is renewed at a third of its length, until it is dropped", async () => {
+test("each lease is renewed every third of its length until it is dropped", async () => {
   const { clock, keeper, leases } = scene(90, 300);
   await clock.pass(100);
   expect(leases.map(({ renewedAt }) => renewedAt)).toEqual([[30, 60, 90], [100]]);
@@ -50,7 +50,7 @@ test("each lease is renewed at a third of its length, until it is dropped", asyn
   expect(leases.map(({ renewedAt }) => renewedAt.length)).toEqual([3, 2]);
 });
 
-test("a failed renewal is repeated after a backoff; expired is what was not renewed for a whole lease", async () => {
+test("a failed renewal is retried after a backoff; a lease expires if it is not renewed for its whole length", async () => {
   const { clock, leases } = scene(300);
   const [lease] = leases as [TestLease];
   lease.error = new Error("away");
@@ -64,7 +64,7 @@ test("a failed renewal is repeated after a backoff; expired is what was not rene
   expect([lease.renewedAt.at(-1), lease.failures, lease.expiresAt]).toEqual([440, 0, 739]);
 });
 
-test("a lease that another owner has is reported, unless it was dropped while its renewal was under way", async () => {
+test("a lease that another owner has taken is reported, unless it was dropped during the renewal", async () => {
   for (const isDropped of [false, true]) {
     const { clock, keeper, leases } = scene(90);
     const [lease] = leases as [TestLease];
@@ -81,7 +81,7 @@ test("a lease that another owner has is reported, unless it was dropped while it
   }
 });
 
-test("renewNow renews at once; during a renewal it makes another one follow", async () => {
+test("renewNow renews at once; during a renewal it causes another one", async () => {
   const { clock, keeper, leases } = scene(90);
   const [lease] = leases as [TestLease];
   let answer = (): void => {};
@@ -100,7 +100,7 @@ test("renewNow renews at once; during a renewal it makes another one follow", as
   expect(lease.renewedAt).toEqual([0, 0, 30]);
 });
 
-test("after a stall, catchUp sends what is due before the late timer does", async () => {
+test("after a stall, catchUp sends due renewals before the late timer does", async () => {
   const { clock, keeper, leases } = scene(90);
   const [lease] = leases as [TestLease];
   keeper.catchUp();
@@ -111,7 +111,7 @@ test("after a stall, catchUp sends what is due before the late timer does", asyn
   expect(lease.renewedAt).toEqual([0]);
 });
 
-test("the lease of a worker is renewed at its own pace, also after failures, and when it has expired", async () => {
+test("the lease of a worker is renewed at the regular pace, even after failures and after it has expired", async () => {
   const clock = new ManualClock();
   const keeper = new LeaseKeeper({ clock, background: true });
   const seen: string[] = [];

@@ -7,16 +7,16 @@ export abstract class Lease {
   readonly renewEveryMs: number;
   /** When the next renewal is due, by this process's clock. */
   renewAt: number;
-  /** From this time on, by this process's clock, the lease may be over in the store. */
+  /** From this time on, by this process's clock, the lease may have expired in the store. */
   expiresAt: number;
-  /** Renewals in a row that failed. */
+  /** Failed renewals in a row. */
   failures = 0;
-  /** The renewal that is under way. */
+  /** The renewal that is in progress. */
   renewal: Promise<void> | undefined;
-  /** Another renewal was asked for while one was under way. */
+  /** Another renewal was requested while one was in progress. */
   isRequested = false;
 
-  /** `sentAt`: when the lease was asked for. In the store it began later, never earlier. */
+  /** `sentAt`: when the lease was requested. In the store it began later, never earlier. */
   constructor(leaseMs: number, sentAt: number, renewEveryMs = leaseMs / 3) {
     this.leaseMs = leaseMs;
     this.renewEveryMs = renewEveryMs;
@@ -24,18 +24,18 @@ export abstract class Lease {
     this.expiresAt = expiryOf(leaseMs, sentAt);
   }
 
-  /** Renews the lease in the store. False: another owner has it. Throws when the store cannot do it now. */
+  /** Renews the lease in the store. Returns false if another owner has it. Throws if the store cannot renew now. */
   abstract renew(): Promise<boolean>;
 
   /** Called when `renew` has returned false. */
   abstract onTaken(): void;
 
-  /** Called when `renew` has thrown; it is repeated. `isExpired`: there was no renewal for a whole lease. */
+  /** Called when `renew` has thrown; it will be retried. `isExpired`: there was no renewal for the length of the lease. */
   abstract onFailure(error: unknown, isExpired: boolean): void;
 
   /**
-   * Delay after a failed renewal: sooner than the next regular one, which would leave two tries in a lease. An attempt whose lease
-   * expires stops, and its outcome may stay unknown. A worker's lease waits for the regular one: see WorkerLease.
+   * Delay after a failed renewal. It is shorter than the regular interval, which would allow only two tries per lease:
+   * an attempt whose lease expires stops, and its outcome may stay unknown. WorkerLease keeps the regular interval.
    */
   retryMs(): number {
     return backoffMs(storeBackoff, this.failures);
@@ -46,14 +46,14 @@ interface LeaseKeeperOptions {
   readonly clock: Clock;
   /** The timer does not keep the process alive. */
   readonly background: boolean;
-  /** Called at every beat of the timer: the event loop runs. */
+  /** Called at every beat of the timer: shows that the event loop runs. */
   readonly onBeat?: () => void;
 }
 
 /**
- * Renews any number of leases with one timer: each at a third of its length, and after a failure when the lease says (`retryMs`).
+ * Renews any number of leases with one timer: each after a third of its length, and after a failure when `retryMs` of the lease says.
  *
- * While the event loop is stuck the timer does not fire; the heartbeat thread of the store renews instead.
+ * While the event loop is blocked the timer does not fire, and the store's heartbeat thread renews instead.
  */
 export class LeaseKeeper {
   readonly #options: LeaseKeeperOptions;
@@ -70,12 +70,12 @@ export class LeaseKeeper {
     this.#beatBy(lease.renewAt);
   }
 
-  /** False: it was not kept. */
+  /** Stops renewing a lease. Returns false if there was no such lease. */
   drop(id: string): boolean {
     return this.#leases.delete(id);
   }
 
-  /** Renews at once; if a renewal is under way, once more after it. */
+  /** Renews at once. If a renewal is in progress, another one follows it. */
   renewNow(id: string): void {
     const lease = this.#leases.get(id);
     if (lease === undefined) return;
@@ -83,7 +83,10 @@ export class LeaseKeeper {
     else lease.isRequested = true;
   }
 
-  /** After a stall of the event loop the timer is late: due renewals go out before any operation that could take these leases over. */
+  /**
+   * Sends overdue renewals now. After the event loop was blocked, this must happen before any operation that could take over these
+   * leases.
+   */
   catchUp(): void {
     if (this.#options.clock.now() >= this.#beatAt) this.#beat();
   }
@@ -127,7 +130,7 @@ export class LeaseKeeper {
 
   async #renew(id: string, lease: Lease, sentAt: number): Promise<void> {
     const { clock } = this.#options;
-    // Dropped while the renewal was under way: its answer says nothing about a loss.
+    // If the lease was dropped during the renewal, the answer does not mean that it was lost.
     const isKept = () => this.#leases.get(id) === lease;
     try {
       const isRenewed = await lease.renew();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PagedMap } from "./paged-map.js";
 
-/** A small generator: the same numbers in every run. */
+/** A small random generator with a fixed seed. */
 function dice(seed: number): (sides: number) => number {
   let state = seed;
   return (sides) => {
@@ -10,7 +10,7 @@ function dice(seed: number): (sides: number) => number {
   };
 }
 
-test.each([0, 63, 2 ** 31 * 7 + 60, 2 ** 53 - 2000])("does what a map does, with numbers from %d on", (first) => {
+test.each([0, 63, 2 ** 31 * 7 + 60, 2 ** 53 - 2000])("behaves like a Map for numbers from %d on", (first) => {
   const found = new PagedMap<string>();
   const expected = new Map<number, string>();
   const roll = dice(first % 1000);
@@ -29,7 +29,7 @@ test.each([0, 63, 2 ** 31 * 7 + 60, 2 ** 53 - 2000])("does what a map does, with
   expect([found.size, [...found.values()], found.get(first)]).toEqual([0, [], undefined]);
 });
 
-test("what is taken out while all are gone through is not missed, and does not come twice", () => {
+test("removing entries during iteration neither skips nor repeats others", () => {
   const all = new PagedMap<number>();
   for (let no = 0; no < 200; no++) all.set(no, no);
   const seen: number[] = [];

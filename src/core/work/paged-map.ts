@@ -18,19 +18,19 @@ export class PagedMap<T> {
     return this.#size;
   }
 
-  get(no: number): T | undefined {
-    const page = Math.floor(no / pageSize);
-    return this.#pages.get(page)?.slots[no - page * pageSize];
+  get(key: number): T | undefined {
+    const pageNumber = Math.floor(key / pageSize);
+    return this.#pages.get(pageNumber)?.slots[key - pageNumber * pageSize];
   }
 
-  set(no: number, value: T): void {
-    const number = Math.floor(no / pageSize);
-    let page = this.#pages.get(number);
+  set(key: number, value: T): void {
+    const pageNumber = Math.floor(key / pageSize);
+    let page = this.#pages.get(pageNumber);
     if (page === undefined) {
       page = { slots: new Array<T | undefined>(pageSize).fill(undefined), live: 0 };
-      this.#pages.set(number, page);
+      this.#pages.set(pageNumber, page);
     }
-    const slot = no - number * pageSize;
+    const slot = key - pageNumber * pageSize;
     if (page.slots[slot] === undefined) {
       page.live += 1;
       this.#size += 1;
@@ -38,16 +38,16 @@ export class PagedMap<T> {
     page.slots[slot] = value;
   }
 
-  /** False: the map had no such entry. */
-  delete(no: number): boolean {
-    const number = Math.floor(no / pageSize);
-    const page = this.#pages.get(number);
-    const slot = no - number * pageSize;
+  /** Returns false if the map has no such entry. */
+  delete(key: number): boolean {
+    const pageNumber = Math.floor(key / pageSize);
+    const page = this.#pages.get(pageNumber);
+    const slot = key - pageNumber * pageSize;
     if (page?.slots[slot] === undefined) return false;
     page.slots[slot] = undefined;
     page.live -= 1;
     this.#size -= 1;
-    if (page.live === 0) this.#pages.delete(number);
+    if (page.live === 0) this.#pages.delete(pageNumber);
     return true;
   }
 

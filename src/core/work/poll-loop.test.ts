@@ -38,7 +38,7 @@ function scene() {
   return { clock, state, loop, hold };
 }
 
-test("requests during a poll make one poll follow it", async () => {
+test("requests during a poll cause exactly one more poll", async () => {
   const { clock, state, loop, hold } = scene();
   const end = hold();
   loop.pollNow();
@@ -63,7 +63,7 @@ test("a request at any moment around the end of a poll is served", async () => {
   }
 });
 
-test("of several timers the earliest counts", async () => {
+test("the earliest of several timers counts", async () => {
   const { clock, state, loop } = scene();
   loop.pollWithin(100);
   loop.pollWithin(50);
@@ -76,7 +76,7 @@ test("of several timers the earliest counts", async () => {
   expect(state.polls).toBe(1);
 });
 
-test("a failed poll is repeated after a backoff, which requests do not shorten; the loop is busy until it succeeds", async () => {
+test("a failed poll is retried after a backoff, which requests do not shorten; the loop is busy until it succeeds", async () => {
   const { clock, state, loop } = scene();
   state.error = new Error("away");
   loop.pollNow();
@@ -96,7 +96,7 @@ test("a failed poll is repeated after a backoff, which requests do not shorten; 
   expect(state.failures).toEqual([1, 2, 1]);
 });
 
-test("a poll that fails because the store is closed is neither reported nor repeated", async () => {
+test("a poll that fails because the store is closed is neither reported nor retried", async () => {
   const { clock, state, loop } = scene();
   [state.error, state.closed] = [new Error("closed"), true];
   loop.pollNow();
@@ -104,7 +104,7 @@ test("a poll that fails because the store is closed is neither reported nor repe
   expect([state.polls, state.failures, loop.isBusy]).toEqual([1, [], false]);
 });
 
-test("stop waits for the poll that is under way, and not for a retry", async () => {
+test("stop waits for the current poll, but not for a retry", async () => {
   const { clock, state, loop, hold } = scene();
   const end = hold();
   loop.pollNow();

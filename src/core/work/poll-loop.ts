@@ -3,9 +3,9 @@ import type { Clock } from "./clock.js";
 
 export interface Poller {
   poll(): Promise<void>;
-  /** Called when a poll has failed and will be repeated. `failures`: how many in a row. */
+  /** Called when a poll has failed and will be retried. `failures`: how many in a row. */
   reportFailure(error: unknown, failures: number): void;
-  /** Whether the store is closed: a poll that fails then is not repeated. */
+  /** Whether the store is closed: a poll that fails then is not retried. */
   isClosed(): boolean;
   /** Called when the loop becomes idle. */
   onIdle?(): void;
@@ -19,14 +19,14 @@ interface PollLoopOptions {
 }
 
 /**
- * Decides when a worker polls the store for work: at once when it is asked to, and at the latest at the earliest time that
- * it was asked for. One poll at a time.
+ * Decides when a worker polls the store for work: at once after `pollNow`, and at the earliest time that `pollWithin` was called
+ * for. One poll at a time.
  *
- *   idle      waits for a request, or for its timer
- *   polling   a request during a poll makes another poll follow it
- *   retrying  the last poll failed. The next one follows after a backoff; requests wait for it, so that a worker that is
+ *   idle      waits for a request or for its timer
+ *   polling   a request during a poll makes another poll follow
+ *   retrying  the last poll failed, and the next one follows after a backoff. Requests wait for it, so that a worker that is
  *             woken often does not call a failing store just as often
- *   stopped   for good
+ *   stopped   permanently
  */
 export class PollLoop {
   readonly #clock: Clock;
@@ -60,7 +60,7 @@ export class PollLoop {
     if (!this.isBusy) this.#start();
   }
 
-  /** Polls in `ms` at the latest: a later timer is replaced, an earlier one stays. */
+  /** Polls in `ms` at the latest: replaces a later timer, keeps an earlier one. */
   pollWithin(ms: number): void {
     const at = this.#clock.now() + ms;
     if (this.#stopped || at >= this.#timerAt) return;
@@ -76,7 +76,7 @@ export class PollLoop {
     );
   }
 
-  /** Resolves when the poll that is under way has ended. */
+  /** Stops polling. Resolves when the current poll has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelTimer();
@@ -91,7 +91,7 @@ export class PollLoop {
     this.#polling = this.#pollWhileRequested().finally(() => {
       this.#polling = undefined;
       if (this.isBusy) return;
-      // A request that came after the last poll, while its promise settled, found the loop polling and did not start it.
+      // A request that arrived after the last poll, while its promise settled, saw the loop as polling and did not start it.
       if (this.#requested && !this.#stopped && !this.#poller.isClosed()) this.#start();
       else this.#poller.onIdle?.();
     });

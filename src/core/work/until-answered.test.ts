@@ -28,7 +28,7 @@ function scene() {
   return { clock, state, store, write, warnings };
 }
 
-/** Remembers how it ends. */
+/** Records the outcome of a promise. */
 function outcome<T>(promise: Promise<T>) {
   const seen: { value?: T; error?: unknown; over: boolean } = { over: false };
   promise.then(
@@ -38,7 +38,7 @@ function outcome<T>(promise: Promise<T>) {
   return seen;
 }
 
-test("before an effect a passing error is retried for 10 s, and then thrown as it is", async () => {
+test("before an effect a temporary error is retried for 10 s, and then thrown unchanged", async () => {
   const { clock, state, store, write } = scene();
   state.error = unreachable;
   const seen = outcome(beforeEffect(store, write));
@@ -48,7 +48,7 @@ test("before an effect a passing error is retried for 10 s, and then thrown as i
   expect(seen.error).toBe(unreachable);
 });
 
-test("a lost reply is not forgotten: the error says that it is not known, and what the last try said", async () => {
+test("after a lost reply, the final error is NotKnownError and contains the error of the last try", async () => {
   const { clock, state, store, write } = scene();
   state.error = new NotKnownError("the connection was lost");
   const seen = outcome(beforeEffect(store, write));
@@ -114,7 +114,7 @@ test.for([
   expect(state.tries).toBe(1);
 });
 
-test("what is not wanted any more is not tried again", async () => {
+test("a write that is no longer needed is not retried", async () => {
   const { clock, state, store, write } = scene();
   state.error = unreachable;
   let wanted = true;

@@ -11,7 +11,7 @@ type Write<T> = () => Promise<T>;
 
 export interface BeforeEffect {
   readonly signal?: AbortSignal | undefined;
-  /** False: the write is of no use any more. The last error is thrown then. */
+  /** Returns false when the write is no longer needed. Then the last error is thrown. */
   readonly wanted?: (() => boolean) | undefined;
 }
 
@@ -19,16 +19,16 @@ export interface AfterEffect {
   /** Names what is not saved yet, for the warning: `the outcome of key "k"`. */
   readonly what: string;
   readonly signal?: AbortSignal | undefined;
-  /** False: the write is of no use any more. The last error is thrown then. */
+  /** Returns false when the write is no longer needed. Then the last error is thrown. */
   readonly wanted?: (() => boolean) | undefined;
-  /** Called after a failed try that is followed by another one. */
+  /** Called after a failed try that will be repeated. */
   readonly failed?: ((error: unknown) => void) | undefined;
 }
 
 /**
- * Retries a write that comes before an effect (begin, start, trigger, send) with backoff, for 10 s at most. The same write
- * finds its own success, so a lost reply is no reason to stop. A wrong set-up, a closed store, a refusal of the data and an
- * error of our own code are thrown at once.
+ * Retries a write that comes before an effect (begin, start, trigger, send) with backoff, for at most 10 s. The same write
+ * finds its own success, so it is also retried after a lost reply. A configuration error, a closed store, refused data and a
+ * bug are thrown at once.
  */
 export async function beforeEffect<T>(store: Store, write: Write<T>, { signal, wanted }: BeforeEffect = {}): Promise<T> {
   const until = store.clock.now() + beforeEffectMsMax;
@@ -37,9 +37,9 @@ export async function beforeEffect<T>(store: Store, write: Write<T>, { signal, w
 }
 
 /**
- * Retries a write that records an effect (settle, journal, end of a packet) with backoff, until it is answered or the store is
- * closed: the effect has happened, so giving up would repeat it. A warning says so at the first failure and every minute.
- * A refusal of the data and an error of our own code are thrown at once.
+ * Retries a write that records an effect (settle, journal entry, end of a packet) with backoff until it is answered or the store is
+ * closed: the effect has happened, so giving up could repeat it. Emits a warning at the first failure and every minute.
+ * Refused data and a bug are thrown at once.
  */
 export async function afterEffect<T>(store: Store, write: Write<T>, { what, signal, wanted, failed }: AfterEffect): Promise<T> {
   let warnAt = Number.NEGATIVE_INFINITY;
@@ -76,7 +76,7 @@ async function untilAnswered<T>(
   }
 }
 
-/** A write that was already sent once and failed with `error`, as a write to retry: its first try fails with that error. */
+/** Wraps a write that was already sent once and failed with `error`: the first try fails with that error without being sent. */
 export function failedOnce<T>(error: unknown, write: Write<T>): Write<T> {
   let isFirst = true;
   return () => {
@@ -86,17 +86,20 @@ export function failedOnce<T>(error: unknown, write: Write<T>): Write<T> {
   };
 }
 
-/** The store says that the same write may succeed later. */
+/** Whether the same write may succeed later. */
 function isPassing(error: unknown): boolean {
   return error instanceof UnreachableError || error instanceof NotKnownError;
 }
 
-/** The role, the tables or the file are not as the store needs them. The same write succeeds when a person has put that right. */
+/** The role, the tables or the file are not as the store needs them. The same write succeeds once a person has fixed that. */
 export function isWrongSetUp(error: unknown): boolean {
   return error instanceof ConfigurationError && (error.code === "STORE_NOT_USABLE" || error.code === "MISSING_TABLE");
 }
 
-/** Once a reply was lost, "nothing was written" would be a guess. Only a refusal of the data is certain: our own success is never refused. */
+/**
+ * After a lost reply, an error that says "nothing was written" may be wrong, so NotKnownError replaces it. Only refused data is
+ * certain: a write that was applied earlier is not refused.
+ */
 function withDoubt(error: unknown, doubt: NotKnownError | undefined): unknown {
   if (doubt === undefined || error === doubt || error instanceof StoreRefusedError) return error;
   return new NotKnownError(`${doubt.message}; the last try failed: ${error instanceof Error ? error.message : String(error)}`, error);
@@ -104,7 +107,7 @@ function withDoubt(error: unknown, doubt: NotKnownError | undefined): unknown {
 
 function warnNotSaved(what: string, error: unknown): void {
   const why = error instanceof Error ? error.message : String(error);
-  process.emitWarning(`[onceflow] ${what} is not saved yet; the write is retried until the store takes it: ${why}`, {
+  process.emitWarning(`[onceflow] ${what} is not saved yet; the write is retried until it succeeds: ${why}`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_NOT_SAVED",
   });

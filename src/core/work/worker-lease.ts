@@ -1,15 +1,15 @@
 import { Lease } from "./lease-keeper.js";
 
 interface WorkerLeasePorts {
-  /** Throws when the store cannot do it now. */
+  /** Throws if the store cannot renew now. */
   renew(): Promise<void>;
-  /** `isExpired`: there was no renewal for a whole lease. */
+  /** `isExpired`: there was no renewal for the length of the lease. */
   onFailure(error: unknown, isExpired: boolean): void;
 }
 
 const renewMsMin = 10;
 
-/** The lease of a worker as a whole. It is renewed as long as the worker lives, also when it was lost. */
+/** The one lease of a worker. It is renewed as long as the worker runs, even after it was lost. */
 export class WorkerLease extends Lease {
   readonly #ports: WorkerLeasePorts;
 
@@ -30,9 +30,9 @@ export class WorkerLease extends Lease {
   }
 
   /**
-   * At the pace of renewals: three failures in a row are reported, and mean an outage, not one broken connection. Fewer tries than
-   * an attempt's lease has are enough: when this lease expires, bodies get an aborted signal, and what they bring still counts
-   * until the store has given their run or packet to another worker.
+   * Retries at the regular pace, so that the three failures in a row after which a warning is emitted mean an outage, not one broken
+   * connection. Fewer tries than for an attempt's lease are enough: when this lease expires, step bodies get an aborted signal, but their
+   * results still count until the store has given their run or packet to another worker.
    */
   override retryMs(): number {
     return this.renewEveryMs;

@@ -1,4 +1,4 @@
-import { InvalidInputError, knowErrors, OnceflowError } from "../../core/errors/errors.js";
+import { InvalidInputError, OnceflowError, registerErrors } from "../../core/errors/errors.js";
 
 /** Error codes of nodes. The first three are not retried: the packet becomes a dead letter at once. */
 export const nodeErrorCodes = [
@@ -28,4 +28,4 @@ export class NodeError extends OnceflowError {
   }
 }
 
-knowErrors(NodeError);
+registerErrors(NodeError);

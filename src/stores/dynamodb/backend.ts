@@ -14,10 +14,10 @@ import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecord } from "./ledger/read.js";
 import type { DynamoBackendOptions } from "./options.js";
 
-/** The SDK's own default is 50 sockets. */
+/** Just below the SDK's default of 50 sockets. */
 export const atOnceMax = 48;
 const partitionKeyDefault = "id";
-/** What tables of Orchestrix have. Used where the table has it and the user names none; the keys of a table with "id" stay where they are. */
+/** The partition key of Orchestrix tables. Used if the table has it and the user names none. */
 const partitionKeyOfSeed = "key";
 
 export async function dynamoBackend(
@@ -27,7 +27,8 @@ export async function dynamoBackend(
 ): Promise<Backend & { readonly partitionKey: string }> {
   const { client, table: name, partitionKey = partitionKeyDefault, ttlAttribute = "ttl", create = false } = options;
   for (const [field, given] of Object.entries({ partitionKey, ttlAttribute }))
-    if (given === "" || ownNames.includes(given)) throw new InvalidInputError(field, `is "${given}", which an item has for something else`);
+    if (given === "" || ownNames.includes(given))
+      throw new InvalidInputError(field, `is "${given}", which is the name of another attribute of the store`);
   const asked: Table = { sdk, client: bounded(client as unknown as Table["client"]), name, partitionKey, ttlAttribute };
   const reading = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
@@ -46,7 +47,7 @@ export async function dynamoBackend(
     capabilities: { transactions: false, sharedClock: false, durable: true, runs: false, packets: false },
     removesByItself: true,
     flush: (operations) => flush(ledger, operations),
-    // A key that is throttled, or whose reply is slow, holds nobody else up.
+    // A key that is throttled or slow does not delay the others.
     flushesAtOnce: atOnceMax,
     read: (id) => reading("a read", () => readRecord(ledger, id)),
     attempts: (query) => reading("a read", () => readAttempts(ledger, query)),

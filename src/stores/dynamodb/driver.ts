@@ -4,7 +4,7 @@ import { ConfigurationError } from "../../core/errors/errors.js";
 export type Sdk = typeof import("@aws-sdk/client-dynamodb");
 export type Item = Record<string, AttributeValue>;
 
-/** What every verb needs: the table, and how to reach it. */
+/** The table, and how to reach it. */
 export interface Table {
   readonly sdk: Sdk;
   readonly client: Pick<DynamoDBClient, "send">;

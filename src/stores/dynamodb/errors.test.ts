@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ConfigurationError, NotKnownError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
 import { explain } from "./errors.js";
 
-/** An error as the SDK makes it of an answer. */
+/** An error as the SDK creates it from an answer. */
 const answer = (name: string, httpStatusCode: number, attempts = 1): Error =>
   Object.assign(new Error(`${name} as told`), { name, $metadata: { httpStatusCode, attempts } });
 
@@ -18,7 +18,7 @@ test.for([
   ["TransactionConflictException", 400, 1, UnreachableError],
   ["InternalServerError", 500, 1, NotKnownError],
   ["SomethingNewException", 400, 1, UnreachableError],
-  // An answer that was cut off in its middle: the write was made.
+  // An answer that was cut off in the middle: the write was applied.
   ["SyntaxError", 200, 1, NotKnownError],
 ] as const)("%s with status %i at try %i means %o", ([name, status, attempts, meaning]) => {
   const meant = explain(answer(name, status, attempts), "a settle", "write");
@@ -27,7 +27,7 @@ test.for([
   if (meant instanceof UnreachableError || meant instanceof NotKnownError) expect(meant.answered).toBe(true);
 });
 
-test("a lost connection is no answer, and a bug of ours is returned as it is", () => {
+test("a lost connection is not an answer, and a bug is returned unchanged", () => {
   const lost = Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });
   expect(explain(lost, "a settle", "write")).toMatchObject({ code: "NOT_KNOWN", answered: false });
   const bug = new TypeError("Cannot read properties of undefined");

@@ -6,20 +6,20 @@ interface SdkError extends Error {
   readonly code?: string;
 }
 
-/** The data itself is refused: too large, say. It will be refused again. */
+/** The data is refused permanently, for example because it is too large. */
 const refusals = /^(ValidationException|ItemCollectionSizeLimitExceededException|RequestEntityTooLargeException|SerializationException)$/;
-/** The credentials or their rights are wrong. */
+/** The credentials or their permissions are wrong. */
 const misconfigured = /^(AccessDeniedException|UnrecognizedClientException|InvalidSignatureException|MissingAuthenticationTokenException)$/;
-/** The system's names for a connection that never came about. */
+/** System error codes of a connection that was not established. */
 const unsent = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
 const ended = /^(AbortError|TimeoutError)$/;
 
 /**
- * Converts a failed request into the error that its sender acts on. A short list of answers refuses the data; every other
- * answer is retried. What comes neither from the server nor from the connection is returned as it is.
+ * Converts the error of a failed request into an error of the store. A short list of answers means refused data; every other
+ * answer is retried. An error that comes neither from the server nor from the connection is returned unchanged.
  *
- * The SDK has already tried it again by itself: when it did, an earlier try may have been written although its reply was lost,
- * so that only the answer to a first try proves that nothing was.
+ * The SDK retries by itself. If it did, an earlier try may have been applied although its reply was lost, so only an
+ * error of the first try proves that nothing was written.
  */
 export function explain(error: unknown, what: string, of: "write" | "read"): unknown {
   if (error instanceof OnceflowError || !(error instanceof Error)) return error;
@@ -32,22 +32,22 @@ export function explain(error: unknown, what: string, of: "write" | "read"): unk
   if (misconfigured.test(name)) return setUpWrong(answer);
   const undone = of === "read" || (status >= 400 && status < 500 && onlyTry);
   if (status > 0) return undone ? notDoneNow(answer) : mayBeDone(answer);
-  // Before anything is sent the SDK looks for credentials, and may find none.
+  // The SDK found no credentials; this happens before anything is sent.
   const unasked = name === "CredentialsProviderError";
   const lost = $metadata !== undefined || ended.test(name) || /^E[A-Z]+$/.test(code);
-  // Whatever else is thrown (a bug of ours) is no matter of the connection.
+  // Any other error is a bug.
   if (!(unasked || lost)) return error;
   if (of === "read" || unasked || (unsent.test(code) && onlyTry))
     return new UnreachableError(`[onceflow] [dynamodb] ${what} could not be done now (${code || name}): ${message}`, error);
   return new NotKnownError(
-    `[onceflow] [dynamodb] the reply to ${what} was lost (${code || name}); whether it was done is not known`,
+    `[onceflow] [dynamodb] the reply to ${what} was lost (${code || name}); it may or may not have been applied`,
     error,
   );
 }
 
 export function missingTable(cause?: unknown): ConfigurationError {
   return new ConfigurationError(
-    "[onceflow] [dynamodb] there is no such table: add create=true to the URL (create: true with a client), or make it as docs/reference/store-dynamodb.md says",
+    "[onceflow] [dynamodb] the table was not found: add create=true to the URL (create: true with a client), or create it as docs/reference/store-dynamodb.md describes",
     { code: "MISSING_TABLE", cause },
   );
 }

@@ -1,6 +1,6 @@
 import { renewStalledLeases } from "../heartbeat/thread.js";
 
-/** The program of the thread that `openDynamo` starts. */
+/** The entry point of the heartbeat thread that `openDynamo` starts. */
 void renewStalledLeases("dynamodb", async (url: string) => {
   await (await import("./driver.js")).loadDriver();
   const { openDynamo } = await import("./index.js");

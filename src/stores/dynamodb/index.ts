@@ -19,13 +19,13 @@ export async function openUrl(url: string, options: OpenOptions): Promise<Backen
 
 export interface DynamoOptions {
   readonly url: string;
-  /** How long a stuck process keeps its leases. */
+  /** How long a process with a blocked event loop keeps its leases. */
   readonly stallMsMax?: number;
-  /** False: the table is known to be there and as it should be. */
+  /** False: this process has already checked the table. */
   readonly check?: boolean;
 }
 
-/** By its URL: with a client of our own. */
+/** Opens a store by its URL, with its own client. */
 export async function openDynamo({ url, stallMsMax, check = true }: DynamoOptions): Promise<Backend> {
   const { table, create, ...said } = parseDynamoUrl(url);
   const sdk = await loadDriver();
@@ -34,7 +34,7 @@ export async function openDynamo({ url, stallMsMax, check = true }: DynamoOption
     const backend = await dynamoBackend(sdk, { client, table, create, ...said }, check);
     return {
       ...backend,
-      // It opens the table without looking at it.
+      // The thread opens the table without checking it.
       standIn: () =>
         startHeartbeatThread({
           store: "dynamodb",
@@ -59,11 +59,14 @@ function withPartitionKey(url: string, partitionKey: string): string {
   return named.href;
 }
 
+/** Options of {@link dynamoStore}. */
 export interface DynamoStoreOptions extends StoreOptions, DynamoBackendOptions {}
 
 /**
- * A store on a table, through a client of your own.
+ * Opens a store on a DynamoDB table with your own client. Closing the store does not close the client. Leases are not renewed while
+ * the event loop is blocked; open the store by its URL for that.
  *
+ * @throws InvalidInputError if the client or an option is not valid; ConfigurationError if the table does not exist or has another key.
  * @example
  * const store = await dynamoStore({ client: new DynamoDBClient({ region: "eu-central-1" }), table: "operations" });
  */

@@ -9,8 +9,8 @@ const activeMsMax = 60_000;
 const creatingBackoff: Backoff = { minMs: 20, maxMs: 2000 };
 
 /**
- * Finds the table, or makes it when asked to, and says what of its set-up breaks a promise. `identity` names this very
- * table, and is undefined where that may not be asked. `others`: names that its partition key may have as well.
+ * Checks that the table exists, or creates it with `create`, and warns about settings that weaken a guarantee. `identity` is unique to this
+ * table; undefined if the permission to read it is missing. `others`: further names that the partition key may have.
  */
 export async function prepareTable(
   table: Table,
@@ -19,7 +19,7 @@ export async function prepareTable(
 ): Promise<{ readonly identity: string | undefined; readonly partitionKey: string }> {
   const found = await describeOrCreate(table, create);
   if (found === "denied") {
-    warn(table, "its set-up could not be checked: the permission dynamodb:DescribeTable is missing");
+    warn(table, "its settings could not be checked: the permission dynamodb:DescribeTable is missing");
     return { identity: undefined, partitionKey: table.partitionKey };
   }
   const partitionKey = others.find((name) => name === found.KeySchema?.[0]?.AttributeName) ?? table.partitionKey;
@@ -36,7 +36,7 @@ async function describeOrCreate(table: Table, create: boolean): Promise<TableDes
     if (found === "denied" || (found !== undefined && found.TableStatus !== "CREATING")) return found;
     if (found === undefined) {
       if (!create) throw missingTable();
-      // Made by us, or by another one at the same time: either way it is looked for again.
+      // If another process creates the table at the same time, just check again.
       if (!(await createTable(table))) continue;
     }
     await delay(backoffMs(creatingBackoff, looks));
@@ -54,7 +54,7 @@ async function describe({ sdk, client, name }: Table): Promise<TableDescription 
   }
 }
 
-/** False: it is there already. */
+/** Returns false if the table already exists. */
 async function createTable({ sdk, client, name, partitionKey }: Table): Promise<boolean> {
   try {
     await client.send(
@@ -77,21 +77,21 @@ function checkKey({ name, partitionKey }: Table, { KeySchema = [], AttributeDefi
   const type = AttributeDefinitions.find(({ AttributeName }) => AttributeName === partitionKey)?.AttributeType;
   if (hash?.AttributeName === partitionKey && rest.length === 0 && type === "S") return;
   throw new ConfigurationError(
-    `[onceflow] [dynamodb] table ${name} must have the partition key "${partitionKey}" of type String, and no sort key; it has ${KeySchema.map(({ AttributeName }) => `"${AttributeName}"`).join(" and ")}. Name another table, or say partitionKey`,
+    `[onceflow] [dynamodb] table ${name} must have the partition key "${partitionKey}" of type String, and no sort key; it has ${KeySchema.map(({ AttributeName }) => `"${AttributeName}"`).join(" and ")}. Use another table, or set partitionKey`,
     { code: "UNSUITABLE_TABLE" },
   );
 }
 
-/** With eventual consistency between regions, each of two regions finds its own condition true: both begin one key. */
+/** With eventual consistency between regions, a condition can hold in two regions at once: both would begin the same key. */
 function checkReplicas(table: Table, { Replicas = [], MultiRegionConsistency }: TableDescription): void {
   if (Replicas.length === 0 || MultiRegionConsistency === "STRONG") return;
   warn(
     table,
-    "it is a global table with eventual consistency: two regions can both begin one key. Use it from one region at a time, or one that was made with strong consistency",
+    "it is a global table with eventual consistency: two regions can begin the same key. Use the table from one region at a time, or use a table with strong consistency",
   );
 }
 
-/** Expiry is part of every condition, so that nothing wrong is answered without it: but nothing is removed either. */
+/** Without time to live answers stay correct, because every condition checks the expiry; but expired records are not removed. */
 async function checkRemoval(table: Table, enable: boolean): Promise<void> {
   const on = await removalOf(table);
   if (on === "denied") return warn(table, "its time to live could not be checked: the permission dynamodb:DescribeTimeToLive is missing");
@@ -99,11 +99,11 @@ async function checkRemoval(table: Table, enable: boolean): Promise<void> {
   if (on === undefined && enable && (await enableRemoval(table))) return;
   warn(
     table,
-    `time to live is ${on === undefined ? "not enabled" : `enabled on "${on}"`}, and should be on "${table.ttlAttribute}": what is over stays until purge() is called`,
+    `time to live is ${on === undefined ? "not enabled" : `enabled on "${on}"`}, but should be enabled on "${table.ttlAttribute}": expired records stay until purge() is called`,
   );
 }
 
-/** The attribute by which DynamoDB removes items; undefined: it removes none. */
+/** The attribute of the table's time to live. Undefined: it is not enabled. */
 async function removalOf({ sdk, client, name }: Table): Promise<string | "denied" | undefined> {
   try {
     const { TimeToLiveDescription } = await client.send(new sdk.DescribeTimeToLiveCommand({ TableName: name }));
@@ -121,7 +121,7 @@ async function enableRemoval(table: Table): Promise<boolean> {
     await client.send(new sdk.UpdateTimeToLiveCommand({ TableName: name, TimeToLiveSpecification }));
     return true;
   } catch {
-    // Another one may have been faster, which is as good.
+    // Another process may have enabled it at the same time.
     return (await removalOf(table)) === ttlAttribute;
   }
 }

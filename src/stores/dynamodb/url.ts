@@ -1,12 +1,12 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { checkParameters, wellFormed } from "../url-parameters.js";
 
-/** What `dynamodb://region/table?…` says. */
+/** A parsed `dynamodb://region/table?…`. */
 export interface DynamoAddress {
   readonly region: string;
   readonly table: string;
   readonly endpoint?: string;
-  /** Without: what the SDK finds (environment, profile, role). */
+  /** Default: the credentials that the SDK finds (environment, profile, role). */
   readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
   readonly partitionKey?: string;
   readonly ttlAttribute?: string;
@@ -18,19 +18,20 @@ const parameters = ["endpoint", "partitionKey", "ttlAttribute", "create"];
 export function parseDynamoUrl(url: string): DynamoAddress {
   const { hostname: region, username, password, pathname, searchParams } = wellFormed(() => new URL(url));
   const table = pathname.slice(1);
-  // No message repeats the URL: it may hold a secret.
+  // Error messages do not repeat the URL, which may contain a secret.
   if (!/^[a-z0-9-]+$/.test(region)) throw new InvalidInputError("url", "needs a region, such as dynamodb://eu-central-1/table");
   checkTable("url", table);
   checkParameters(searchParams, parameters);
   const create = searchParams.get("create") ?? "false";
-  if (create !== "true" && create !== "false") throw new InvalidInputError("url", 'has create, which is "true" or "false"');
+  if (create !== "true" && create !== "false")
+    throw new InvalidInputError("url", 'has the parameter create, which must be "true" or "false"');
   if ((username === "") !== (password === "")) throw new InvalidInputError("url", "needs both parts of its credentials, or none");
   const optional = (name: "endpoint" | "partitionKey" | "ttlAttribute") => {
     const value = searchParams.get(name);
     return value === null ? {} : { [name]: value };
   };
   if (/^dax|\.dax-clusters\./.test(searchParams.get("endpoint") ?? ""))
-    throw new InvalidInputError("endpoint", "is a DAX cluster, whose cache answers with what was true before; name DynamoDB itself");
+    throw new InvalidInputError("endpoint", "is a DAX cluster, whose cache returns old data; use the address of DynamoDB itself");
   checkEndpoint(searchParams.get("endpoint"));
   return {
     region,
@@ -43,12 +44,12 @@ export function parseDynamoUrl(url: string): DynamoAddress {
   };
 }
 
-/** It is not repeated: it may hold a password, too. */
+/** The message does not repeat the endpoint, which may contain a password. */
 function checkEndpoint(endpoint: string | null): void {
   if (endpoint === null) return;
   const { protocol, hostname } = URL.canParse(endpoint) ? new URL(endpoint) : { protocol: "", hostname: "" };
   if (!/^https?:$/.test(protocol) || hostname === "")
-    throw new InvalidInputError("endpoint", "is no address; write it as http://host:8000 or https://host, percent-encoded in the URL");
+    throw new InvalidInputError("endpoint", "is not an address; write it as http://host:8000 or https://host, percent-encoded in the URL");
 }
 
 function decoded(text: string): string {

@@ -3,7 +3,7 @@ import type { HeartbeatThread } from "../../core/store/store.js";
 import { ownUrl } from "../../core/work/own-url.js";
 import { LeaseBoard } from "./lease-board.js";
 
-/** What the thread is given. The address is the store's own; its `heartbeat.ts` knows what it means. */
+/** What is passed to the thread. The form of the address is defined by the store; its `heartbeat.ts` interprets it. */
 export interface HeartbeatData<Address> {
   readonly store: string;
   readonly address: Address;
@@ -15,26 +15,25 @@ export interface HeartbeatSource<Address> {
   /** The name of the store's folder: `onceflow/heartbeat/<store>` is its thread. */
   readonly store: string;
   /**
-   * Starts `heartbeat.ts` of the store as a thread. The store writes `new Worker(new URL("./heartbeat.js", import.meta.url), options)`
-   * itself: bundlers find the thread's file by these very words.
+   * Starts `heartbeat.ts` of the store as a thread. Each store contains the expression `new Worker(new URL("./heartbeat.js",
+   * import.meta.url), options)` itself, because bundlers find the thread's file only by this literal form.
    */
   readonly start: (options: WorkerOptions) => Worker;
-  /** How the thread finds the database. It is copied to the thread. */
+  /** How the thread connects to the database. It is copied to the thread. */
   readonly address: Address;
-  /** How long a stuck process keeps its leases. Default 60 s; 0: there is no thread. */
+  /** How long a process with a blocked event loop keeps its leases. Default 60 s; 0: there is no thread. */
   readonly stallMsMax: number | undefined;
 }
 
-/** A thread costs a good part of what starting a process does: a store that needs none gets this. */
+/** Used with `stallMsMax: 0`: starting a thread is expensive. */
 const withoutThread: HeartbeatThread = { hold() {}, drop() {}, alive() {}, async close() {} };
 
 /**
- * A handler that computes for longer than its lease blocks the event loop, and with it the heartbeat. This thread
- * stands in: every lease is on the board before its handler can start; the thread watches whether the event loop still
- * shows signs of life, and renews in its place while it does not, for `stallMsMax` at most. A process that is stuck
- * for longer than that has to be taken for dead.
+ * Renews leases while a handler blocks the event loop, which then cannot renew them itself. Every lease is written to shared memory (the
+ * board) before its handler can start. The thread checks whether the event loop still beats; if it does not, the thread renews
+ * all leases, for at most `stallMsMax`. A process that is blocked for longer counts as dead.
  *
- * In a healthy process it sleeps: it has no connection, renews nothing, and is not woken by begins and settles.
+ * In a healthy process the thread sleeps: it has no connection, renews nothing, and is not woken by begins and settles.
  */
 export function startHeartbeatThread<Address>({ store, start, address, stallMsMax = 60_000 }: HeartbeatSource<Address>): HeartbeatThread {
   if (stallMsMax === 0) return withoutThread;
@@ -57,7 +56,7 @@ export function startHeartbeatThread<Address>({ store, start, address, stallMsMa
       board.beat();
       for (const lease of leases) {
         const slot = free.pop();
-        // More at once than the board has room for: these are renewed by the event loop only.
+        // The board is full: these leases are renewed by the event loop only.
         if (slot === undefined) break;
         slots.set(lease.owner, slot);
         board.write(slot, lease);

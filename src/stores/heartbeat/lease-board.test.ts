@@ -10,7 +10,7 @@ const leases: readonly Held[] = [
   { owner: "e", leaseMs: 5000, scope: "s", key: "k", attempt: 2 },
 ];
 
-test("the thread reads what the event loop holds", () => {
+test("the thread reads the leases that the event loop writes", () => {
   const board = new LeaseBoard(undefined, 8);
   for (const [slot, lease] of leases.entries()) board.write(slot, lease);
   expect(new LeaseBoard(board.memory).read()).toEqual(leases);
@@ -18,7 +18,7 @@ test("the thread reads what the event loop holds", () => {
   expect(board.read().map(({ owner }) => owner)).toEqual(["a", "c", "d", "e"]);
 });
 
-test("a worker with more workflows than a slot has room for keeps its runs", () => {
+test("the runs of a worker whose workflow names do not fit into a slot are still renewed", () => {
   const board = new LeaseBoard(undefined, 1);
   const workflows = Array.from({ length: 500 }, (_, i) => `workflow ${i}`);
   board.write(0, { owner: "a", leaseMs: 1000, runs: true, signOfLife: { workflows, version: null } });

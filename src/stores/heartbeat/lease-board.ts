@@ -1,18 +1,18 @@
 import type { HeldLease, HeldRuns, HeldWorker } from "../../core/store/store.js";
 
-/**
- * The leases this process holds, in memory that its event loop and the heartbeat thread share. Writing a lease here is a few
- * hundred nanoseconds and wakes nobody; a message to the thread at every begin was a measurable part of it.
- *
- * A slot is held while its generation is odd. The text is written before the generation turns odd, and a reader that
- * finds another generation after reading than before it has read a mixture, and leaves it.
- */
-/** Room for the longest scope and key, all of it escaped, and an owner. */
+/** Room for the longest scope and key, fully escaped, and an owner. */
 const slotBytes = 2560;
 const header = 2;
 
 export type Held = HeldLease | HeldRuns | HeldWorker;
 
+/**
+ * The leases of this process, in memory that the event loop and the heartbeat thread share. Writing a lease takes a few hundred
+ * nanoseconds and does not wake the thread; sending a message to the thread at every begin was measurably slower.
+ *
+ * A slot is in use while its generation is odd. The text is written before the generation becomes odd. A reader that finds a
+ * different generation after reading than before has read a mixture of two texts, and ignores it.
+ */
 export class LeaseBoard {
   readonly memory: SharedArrayBuffer;
   readonly #slots: number;
@@ -32,7 +32,7 @@ export class LeaseBoard {
     return this.#slots;
   }
 
-  /** The event loop shows that it runs. */
+  /** Called by the event loop to show that it runs. */
   beat(): void {
     Atomics.store(this.#control, 0, monotonicMs());
   }
@@ -41,7 +41,7 @@ export class LeaseBoard {
     return Number(monotonicMs() - Atomics.load(this.#control, 0));
   }
 
-  /** The shortest lease that was ever held: how often the thread has to look. */
+  /** The shortest lease that was ever held: it determines how often the thread checks. */
   get leaseMsMin(): number {
     return Number(Atomics.load(this.#control, 1));
   }
@@ -51,7 +51,7 @@ export class LeaseBoard {
     Atomics.notify(this.#control, 1);
   }
 
-  /** Sleeps in the thread, until `ms` have passed or a shorter lease needs more frequent looks. */
+  /** Blocks the thread for `ms`, or until a shorter lease needs more frequent checks. */
   sleep(ms: number): void {
     Atomics.wait(this.#control, 1, BigInt(this.leaseMsMin), ms);
   }
@@ -86,14 +86,14 @@ type Fields =
   | readonly [owner: string, leaseMs: number, worker: number]
   | readonly [owner: string, leaseMs: number, scope: string, key: string, attempt: number];
 
-/** A worker whose workflows are too many for a slot shows no sign of life while the event loop is stuck; its runs are renewed. */
+/** If the workflow names of a worker do not fit into a slot, they are left out: the thread then renews its runs, but not its worker row. */
 function textOf(lease: Held): string {
   const text = JSON.stringify(fieldsOf(lease));
   if (!("runs" in lease) || Buffer.byteLength(text) <= slotBytes) return text;
   return JSON.stringify([lease.owner, lease.leaseMs]);
 }
 
-/** By their number they are told apart. */
+/** The forms differ in their length. */
 function fieldsOf(lease: Held): Fields {
   const { owner, leaseMs } = lease;
   if ("runs" in lease) {

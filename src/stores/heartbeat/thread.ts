@@ -4,18 +4,18 @@ import type { Backend, HeldLease } from "../../core/store/store.js";
 import type { HeartbeatData } from "./heartbeat-thread.js";
 import { type Held, LeaseBoard } from "./lease-board.js";
 
-/** The part of a backend that renews. */
+/** The part of a backend that is needed to renew leases. */
 type Renewing = Pick<Backend, "flush" | "runs" | "packets">;
 
 /**
- * Loads what renewing needs, the driver included, and returns what connects to the store at this address. It connects without
- * checking the store: this process has opened and checked it before.
+ * Loads the store's code and driver, and returns a function that connects to the store at this address. It connects without
+ * checking the store, because this process has opened and checked it before.
  */
 export type Prepare<Address> = (address: Address) => Promise<() => Promise<Renewing>>;
 
 /**
- * The thread of heartbeat-thread.ts: `heartbeat.ts` of a store runs this, and nothing else, in a thread of its own. So it may
- * sleep without an event loop.
+ * The main loop of the heartbeat thread: `heartbeat.ts` of each store calls it. Nothing else runs in that thread, so it may
+ * block while it sleeps.
  */
 export async function renewStalledLeases<Address>(store: string, prepare: Prepare<Address>): Promise<never> {
   const { store: expected, address, stallMsMax, board: memory } = workerData as HeartbeatData<Address>;
@@ -23,13 +23,13 @@ export async function renewStalledLeases<Address>(store: string, prepare: Prepar
   if (store !== expected) throw new Error(`heartbeat.js is the thread of the ${store} store, and this is a ${expected} store`);
   const board = new LeaseBoard(memory);
   const leases = new StalledLeases(board, stallMsMax, async () => (await prepare(address))());
-  // A store and its driver take a good part of a short lease to load: not when the lease is at stake. Nor at once: most
-  // stores that are soon closed never need them.
+  // Loading a store and its driver can take a large part of a short lease, so load them before they are needed. But not at once: a store
+  // that is soon closed does not need them.
   board.sleep(board.leaseMsMin / 10);
   await prepare(address).catch(() => {});
   for (;;) {
     await leases.look();
-    // Four looks in the shortest lease: a stall is seen at half of a lease, and renewed before three quarters are over.
+    // Four checks per shortest lease: a blocked event loop is noticed after half a lease, and the lease renewed before three quarters.
     board.sleep(board.leaseMsMin / 4);
   }
 }
@@ -50,7 +50,8 @@ class StalledLeases {
   async look(): Promise<void> {
     const silentMs = this.#board.silentMs();
     if (silentMs < this.#board.leaseMsMin / 2 || silentMs > this.#stallMsMax) return;
-    // A healthy event loop beats at a third of the shortest lease it holds now, which may be a long one.
+    // A healthy event loop beats every third of the shortest lease that it holds now, which may be long: so compare with each
+    // lease's length.
     const isDue = ({ owner, leaseMs }: Held) => Math.min(silentMs, this.#sinceRenewed(owner) * 2) >= leaseMs / 2;
     const due = this.#board.read().filter(isDue);
     if (due.length > 0) await this.#renew(due);
@@ -74,13 +75,13 @@ class StalledLeases {
       const renewed = leases.map(({ owner }) => [owner, performance.now()] as const);
       this.#renewedAt = new Map([...this.#renewedAt, ...renewed].slice(-this.#board.slots));
     } catch {
-      // The store can't be reached from here either. The next look tries again, on a new connection.
+      // The store cannot be reached from this thread either. The next check tries again on a new connection.
       this.#connected = undefined;
     }
   }
 }
 
-/** By record, and one per record: of two attempts of one record the later one counts. */
+/** Sorted by record, one lease per record: of two attempts of a record the later one counts. */
 function inOrder(leases: readonly HeldLease[]): HeldLease[] {
   const byRecord = new Map<string, HeldLease>();
   for (const lease of leases) {

@@ -9,7 +9,7 @@ import { createMemoryPackets, type MemoryPackets, memoryPacketBackend } from "./
 import { memoryRunBackend } from "./runs/runs.js";
 import { createMemoryRuns, type MemoryRuns } from "./runs/table.js";
 
-/** What a database would hold. */
+/** All data of a store in memory. */
 export interface MemoryLedger extends MemoryRecords {
   readonly runs: MemoryRuns;
   readonly packets: MemoryPackets;
@@ -24,12 +24,12 @@ export function createMemoryLedger(now: () => number = wallClock): MemoryLedger 
   return { ...ledger, runs: createMemoryRuns(), packets };
 }
 
-/** Monotonic, and comparable with dates: a step of the system's clock must not lapse every lease at once. */
+/** Milliseconds since 1970, but monotonic: a step of the system's clock must not expire every lease at once. */
 function wallClock(): number {
   return Math.floor(performance.timeOrigin + performance.now());
 }
 
-/** Several backends on one ledger are what several processes on one database are: the simulator uses that. */
+/** Several backends on one ledger behave like several processes on one database: the simulators use that. */
 export function memoryBackend(ledger: MemoryLedger): Backend & Required<Pick<Backend, "runs" | "packets">> {
   return {
     name: "memory",

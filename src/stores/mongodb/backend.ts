@@ -16,21 +16,21 @@ import { mongoRuns } from "./runs/runs.js";
 import { settleWithin, transact } from "./transactions/transact.js";
 
 export interface MongoBackendOptions {
-  /** A client of the user's own. It is neither connected nor closed by us. */
+  /** The backend neither connects nor closes it. */
   readonly client: MongoClient;
-  /** Default: the one that the client was made with. */
+  /** Default: the database of the client's URL. */
   readonly database?: string;
-  /** What the names of our collections begin with. Default `onceflow`. */
+  /** Prefix of the store's collections. Default `onceflow`. */
   readonly prefix?: string;
-  /** False: this process has opened and checked the database before. */
+  /** False: this process has already checked the database. */
   readonly check?: boolean;
 }
 
 const prefixDefault = "onceflow";
-/** Writes under way at once: each has a connection of the pool, which has 100 of them, to itself. */
+/** Maximum number of concurrent writes: each uses one connection of the driver's pool of 100. */
 const atOnceMax = 48;
 
-/** MongoDB 5 and newer, through a client that the caller made and closes. */
+/** Opens a store on MongoDB 5 or newer with a client that the caller creates and closes. */
 export async function mongoBackend({
   client,
   database: name,
@@ -83,7 +83,7 @@ async function connecting<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     const meaning = explain(error, "opening the store");
     const why = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
-    // Nothing was written yet, whatever was lost.
+    // Nothing was written yet, so a lost connection means UnreachableError.
     throw meaning === error && !(error instanceof Error && "retryable" in error && error.retryable === true)
       ? error
       : new UnreachableError(`[onceflow] [mongodb] cannot connect: ${why}`, error);

@@ -4,7 +4,7 @@ import { ConfigurationError } from "../../core/errors/errors.js";
 export type MongoModule = typeof import("mongodb");
 export type { MongoClient };
 
-/** Whether a command belongs to an open transaction. */
+/** Set if a command belongs to an open transaction. */
 export interface SessionOption {
   readonly session?: ClientSession;
 }

@@ -15,7 +15,7 @@ test("a request that is answered in time is sent once", async () => {
   expect(sent).toBe(1);
 });
 
-test("a request that nobody answers is sent again, once, and the answer to that counts", async () => {
+test("a request that is not answered is sent again, once, and that answer counts", async () => {
   let sent = 0;
   const answered = again(() => {
     sent += 1;
@@ -28,7 +28,7 @@ test("a request that nobody answers is sent again, once, and the answer to that 
   expect(sent).toBe(2);
 });
 
-test("an error is told at once, and nothing is sent again for it", async () => {
+test("an error is thrown at once, and the request is not sent again", async () => {
   let sent = 0;
   const refused = again(() => {
     sent += 1;

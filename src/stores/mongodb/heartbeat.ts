@@ -1,6 +1,6 @@
 import { renewStalledLeases } from "../heartbeat/thread.js";
 
-/** The program of the thread that `openMongo` starts. */
+/** The entry point of the heartbeat thread that `openMongo` starts. */
 void renewStalledLeases("mongodb", async (url: string) => {
   await (await import("./driver.js")).loadDriver();
   const { openMongo } = await import("./index.js");

@@ -17,12 +17,12 @@ export async function openUrl(url: string, options: OpenOptions): Promise<Backen
 
 export interface MongoOptions {
   readonly url: string;
-  /** How long a stuck process keeps its leases. */
+  /** How long a process with a blocked event loop keeps its leases. */
   readonly stallMsMax?: number;
   readonly check?: boolean;
 }
 
-/** MongoDB 5 and newer, by its URL: the client is ours, and so is its end. */
+/** Opens a store on MongoDB 5 or newer by its URL, with its own client, which `close` closes. */
 export async function openMongo({ url, stallMsMax, check = true }: MongoOptions): Promise<Backend> {
   const { address, ...named } = parseMongoUrl(url);
   const { mongoBackend } = await import("./backend.js");
@@ -49,24 +49,26 @@ export async function openMongo({ url, stallMsMax, check = true }: MongoOptions)
   }
 }
 
-/** A `MongoClient` of the package mongodb. Named by what is asked of it, so that its types are not needed to read ours. */
+/** A `MongoClient` of the package mongodb. Structural, so that the types of this package do not need those of mongodb. */
 export interface MongoClientLike {
   db(name?: string): object;
   startSession(): object;
 }
 
+/** Options of {@link mongoStore}. */
 export interface MongoStoreOptions extends StoreOptions {
   readonly client: MongoClientLike;
-  /** Default: the one that the client was made with. */
+  /** Default: the database of the client's URL. */
   readonly database?: string;
-  /** What the names of the store's collections begin with. Default `onceflow`. */
+  /** Prefix of the store's collections. Default `onceflow`. */
   readonly prefix?: string;
 }
 
 /**
- * A store on a MongoClient of your own, which stays yours: closing the store does not close it. Nobody renews leases
- * while the event loop is stuck, because a thread cannot share your client; open the store by its URL for that.
+ * Opens a store on your own MongoClient. Closing the store does not close the client. Leases are not renewed while the event loop is
+ * blocked, because a thread cannot share your client; open the store by its URL for that.
  *
+ * @throws InvalidInputError if the client or an option is not valid; ConfigurationError if the server is too old or lacks a permission.
  * @example
  * const store = await mongoStore({ client: new MongoClient("mongodb://localhost/shop"), database: "shop" });
  */

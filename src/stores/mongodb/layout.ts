@@ -12,7 +12,7 @@ interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
 
 export interface Collections {
   readonly database: Db;
-  /** The same collections by another client: a transaction's commands go by the client that opened it. */
+  /** The same collections of another client: the commands of a transaction must use the client that opened it. */
   by(client: MongoClient): Collections;
   readonly meta: Collection<{ readonly _id: string; readonly version: number }>;
   readonly records: Collection<RecordDocument>;
@@ -23,9 +23,9 @@ export interface Collections {
   readonly hooks: Collection<HookDocument>;
   readonly chunks: Collection<ChunkDocument>;
   readonly workers: Collection<WorkerDocument>;
-  /** For a read that decides, where the deployment has such. */
+  /** Options of a linearizable read, if the deployment supports it. */
   readonly decisive: { readonly readConcern?: { readonly level: "linearizable" } };
-  /** Somebody's transaction may hold the document: waited for within a bound. */
+  /** Limits the wait for a document that is locked by another transaction. */
   readonly bounded: { readonly maxTimeMS: number };
 }
 
@@ -33,8 +33,8 @@ const commandMsMax = 10_000;
 const majorityMsMax = 10_000;
 
 /**
- * Whatever the URL or the user's client asks for, our own collections are written to a majority, on disk, and read from
- * the primary, as far as a majority has it. And numbers are numbers, however the client reads its own.
+ * Options of the store's collections, which override those of the URL or the user's client: writes go to a majority, on disk; reads
+ * come from the primary and return what a majority has; numbers are read as JavaScript numbers.
  */
 const options: CollectionOptions = {
   writeConcern: { w: "majority", journal: true, wtimeoutMS: majorityMsMax },
@@ -68,33 +68,36 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean)
   return collections;
 }
 
-/** MongoDB removes by itself what nobody has purged for so long: a day, so that a purge, which takes the audit log along, comes first. */
+/**
+ * MongoDB itself removes a record this long after it could be purged. A day, so that normally the purge, which also removes the
+ * audit log, is first.
+ */
 const removeAfterS = 24 * 3600;
 
 const recordIndexes: IndexDescription[] = [
-  // Only what can become unknown is in it: begins of other classes do not pay for it.
+  // Contains only records that can become unknown, so that begins of other effect classes do not have to maintain it.
   { name: "strict", key: { state: 1, _id: 1 }, partialFilterExpression: { effect: { $gte: strictFrom } } },
   { name: "purge", key: { purgeFrom: 1 }, sparse: true },
   { name: "remove", key: { removeAt: 1 }, sparse: true, expireAfterSeconds: removeAfterS },
 ];
 
 const runIndexes: IndexDescription[] = [
-  // The queue: only what somebody may claim at some time is in it.
+  // The queue: contains only runs that can be claimed at some time.
   { name: "queue", key: { workflow: 1, wakeAt: 1 }, partialFilterExpression: { wakeAt: { $exists: true } } },
   { name: "owner", key: { owner: 1 }, sparse: true },
   { name: "newest", key: { createdAt: -1, _id: -1 } },
   { name: "purge", key: { expiresAt: 1 }, sparse: true },
-  // What not every worker may claim: few runs, so that a claim finds them without looking through the queue.
+  // Runs that not every worker may claim. They are few; with these indexes a claim finds them without reading the queue.
   { name: "suspects", key: { deaths: 1 }, partialFilterExpression: { deaths: { $gte: 2 } } },
   { name: "avoided", key: { avoidUntil: 1 }, sparse: true },
 ];
 
-/** Several may do it at once: MongoDB takes the same index again for done. */
+/** Several processes may do this at once: creating an index that exists does nothing. */
 export async function createIndexes({ records, audit }: Collections): Promise<void> {
   await Promise.all([records.createIndexes(recordIndexes), audit.createIndexes([{ name: "record", key: { record: 1, at: 1 } }])]);
 }
 
-/** All of them have to be there before a transaction writes them: to make one takes a lock that transactions run into. */
+/** All collections must exist before a transaction writes to them: creating one takes a lock that conflicts with transactions. */
 export async function createRunCollections({ database, runs, journal, mail, hooks, chunks }: Collections): Promise<void> {
   await Promise.all([
     runs.createIndexes(runIndexes),
@@ -102,15 +105,15 @@ export async function createRunCollections({ database, runs, journal, mail, hook
     mail.createIndexes([{ name: "order", key: { run: 1, seq: 1 } }]),
     hooks.createIndexes([{ name: "run", key: { no: 1 } }]),
     chunks.createIndexes([
-      // Not unique, or the collection could not be sharded by _id: who writes chunks of a run writes its document first, so
-      // that of two at a time one goes again, and finds what the other has written. 0.1.0 made it unique, as "count".
+      // Not unique, because then the collection could not be sharded by _id. A writer of chunks writes the run's document first, so
+      // of two concurrent writers one is repeated and finds what the other has written. (0.1.0 had a unique index "count".)
       { name: "writer", key: { no: 1, stream: 1, writer: 1, n: 1 } },
       { name: "ends", key: { ends: 1 }, sparse: true },
     ]),
   ]);
 }
 
-/** NamespaceExists. */
+/** Ignores the error NamespaceExists. */
 function unlessThere(error: unknown): void {
   if (codeOf(error) !== 48) throw error;
 }

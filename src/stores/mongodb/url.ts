@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { ConfigurationError } from "../../core/errors/errors.js";
 import { checkEncoding } from "../url-parameters.js";
 
-/** What `mongodb://host/database?prefix=…` says. */
+/** A parsed `mongodb://host/database?prefix=…`. */
 export interface MongoAddress {
-  /** The URL as the driver takes it. */
+  /** The URL without the store's own parameters, for the driver. */
   readonly address: string;
   readonly database: string;
   readonly prefix?: string;
@@ -12,16 +12,16 @@ export interface MongoAddress {
 
 const databaseDefault = "onceflow";
 
-/** `prefix` is ours and not the driver's. An address may name several hosts, which no other URL does: so it is cut by hand. */
+/** Separates the store's parameter `prefix` from those of the driver. Not with `URL`, because the address may have several hosts. */
 export function parseMongoUrl(url: string): MongoAddress {
-  const [place = "", query = ""] = url.split("?", 2);
+  const [base = "", query = ""] = url.split("?", 2);
   const parameters = new URLSearchParams(query);
   const prefix = parameters.get("prefix");
   parameters.delete("prefix");
-  checkEncoding(place);
-  const named = /^[^/]+\/\/[^/]+\/([^/]*)$/.exec(place)?.[1] ?? "";
+  checkEncoding(base);
+  const named = /^[^/]+\/\/[^/]+\/([^/]*)$/.exec(base)?.[1] ?? "";
   const rest = parameters.size > 0 ? `?${parameters}` : "";
-  const address = `${place}${rest}`;
+  const address = `${base}${rest}`;
   checkFiles(address);
   const database = named === "" ? databaseDefault : decodeURIComponent(named);
   return { address, database, ...(prefix === null ? {} : { prefix }) };
@@ -29,13 +29,13 @@ export function parseMongoUrl(url: string): MongoAddress {
 
 const files = /[?&](tlsCAFile|tlsCertificateKeyFile|tlsCRLFile)=([^&]*)/gi;
 
-/** The driver reads them when it connects, and would throw what the system says. */
+/** Checks files named in the URL. The driver reads them when it connects, and would throw the bare system error. */
 function checkFiles(address: string): void {
   for (const [, name, value = ""] of address.matchAll(files)) {
     checkEncoding(value);
     const path = decodeURIComponent(value);
     if (!existsSync(path))
-      throw new ConfigurationError(`[onceflow] [mongodb] the file that ${name} names in the URL is not there: "${path}"`, {
+      throw new ConfigurationError(`[onceflow] [mongodb] the file of ${name} in the URL does not exist: "${path}"`, {
         code: "STORE_NOT_USABLE",
       });
   }

@@ -20,15 +20,15 @@ import { checkedConnectMs } from "./url.js";
 
 export interface PostgresOptions {
   readonly url: string;
-  /** The schema that holds our tables. Default `onceflow`. */
+  /** The schema of the store's tables. Default `onceflow`. */
   readonly schema?: string;
   /** How long opening waits for a server that cannot be reached, and how long every connection may take. Default 5 s. */
   readonly connectMs?: number;
-  /** How long a stuck process keeps its leases. */
+  /** How long a process with a blocked event loop keeps its leases. */
   readonly stallMsMax?: number;
-  /** The URL leads to a pooler. Found out by itself, except by who opens without `check`. */
+  /** The URL is that of a pooler. Detected automatically, except with `check: false`. */
   readonly pooled?: boolean;
-  /** False: the schema is known to be there and up to date. */
+  /** False: this process has already checked and migrated the schema. */
   readonly check?: boolean;
 }
 
@@ -36,17 +36,17 @@ const connectMsDefault = 5000;
 const queryMsMax = 15_000;
 
 /**
- * Planned once, for any number of operations, and never as a scan of the table; a lock that somebody holds is waited
- * for within a bound. Set on our own connections only, or in our own transactions where a pooler stands in between.
+ * Statements are planned once for any number of operations, and never as a scan of a table; the wait for a lock is
+ * limited. Set only on the store's own connections, or in its own transactions if there is a pooler.
  */
 const settings = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", lock_timeout: 5000, jit: "off" };
 
-/** Queue and journal join a few rows with a table: only ever by probes of its index, whatever the statistics say. */
+/** Statements of runs and packets join a few rows with a table: always by index lookups, whatever the statistics say. */
 const probesOnly = { enable_hashjoin: "off", enable_mergejoin: "off" };
 
 /**
- * PostgreSQL 13 and newer. One connection for flushes, a few more for reads and transactions, opened when needed; those of
- * queue and journal are in runs/runs.ts.
+ * Opens a store on PostgreSQL 13 or newer. One connection for flushes, a few more for reads and transactions, opened when needed; those for
+ * runs are in runs/runs.ts, those for packets in packets/packets.ts.
  */
 export async function postgresBackend(options: PostgresOptions): Promise<Backend> {
   const { url, schema: name = "onceflow", connectMs = connectMsDefault, stallMsMax, check = true, pooled = false } = options;
@@ -55,7 +55,7 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
     throw new InvalidInputError("schema", "must be a plain lower-case SQL name of at most 63 characters");
   const schema = `"${name}"`;
   const pg = await loadDriver();
-  // The driver lets `options` in a URL replace ours: they are put together instead.
+  // In the driver, `options` of a URL would replace the store's settings, so both are combined.
   const address = new URL(url);
   const given = address.searchParams.get("options") ?? "";
   address.searchParams.delete("options");
@@ -71,9 +71,9 @@ export async function postgresBackend(options: PostgresOptions): Promise<Backend
   const { config } = flusher;
   const readers = openPool(pg, { ...config, settings: {} }, 4);
   const pool = standingAlone(readers);
-  // Handlers get a client as the driver makes it: how it reads numbers, and how long it waits, is theirs to know.
+  // Handlers get clients with the driver's defaults, not with the store's type parsers and settings.
   const handlers = new pg.Pool({ ...plain, max: 8, allowExitOnIdle: true });
-  // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
+  // The pool replaces an idle connection that breaks; without a listener the error would end the process.
   handlers.on("error", () => {});
   const explained = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {

@@ -15,7 +15,7 @@ export async function loadDriver(): Promise<PgModule> {
   }
 }
 
-/** Every number of ours fits into a double; the driver would hand out 64-bit integers as strings. */
+/** Reads 64-bit integers as numbers, not as strings: all integers of the store fit into a double. */
 export const numberTypes = (pg: PgModule): pg.CustomTypesConfig => ({
   getTypeParser: ((oid: number, format?: "text" | "binary") =>
     oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format as "text")) as pg.CustomTypesConfig["getTypeParser"],

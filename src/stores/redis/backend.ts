@@ -12,11 +12,14 @@ import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecords } from "./ledger/read.js";
 
 export interface RedisBackendOptions {
-  /** What the names of our keys begin with. Default `onceflow`. */
+  /** Prefix of all keys of the store. Default `onceflow`. */
   readonly prefix?: string;
-  /** Servers that can lose or evict what was answered are refused, instead of warned about. Default false. */
+  /** True: throw ConfigurationError, in place of a warning, for a server that can lose or evict acknowledged writes. Default false. */
   readonly strict?: boolean;
-  /** An answer is given when so many replicas have the write; else it is not known. Default: none is waited for. */
+  /**
+   * Wait until this many replicas have each write; if they do not in time, the write fails with NotKnownError and is sent again.
+   * Default: do not wait.
+   */
   readonly waitReplicas?: WaitReplicas;
 }
 
@@ -39,7 +42,7 @@ export async function redisBackend(connection: Connection, options: RedisBackend
   return {
     name: "redis",
     capabilities: { transactions: false, sharedClock: true, durable: true, runs: false, packets: false },
-    // A member of a Cluster that does not answer holds up who asked it, and not everybody else.
+    // A member of a Cluster that does not answer delays only the flushes that need it.
     flushesAtOnce: 3,
     flush: async (operations) => {
       const link = await connection.link();
@@ -58,8 +61,8 @@ export async function redisBackend(connection: Connection, options: RedisBackend
 }
 
 function checkWait({ count, timeoutMs }: WaitReplicas): void {
-  if (!Number.isInteger(count) || count < 1) throw new InvalidInputError("waitReplicas", "count must be a whole number from 1");
-  // Redis takes 0 for "for ever".
+  if (!Number.isInteger(count) || count < 1) throw new InvalidInputError("waitReplicas", "count must be a whole number of at least 1");
+  // For Redis 0 means "without a limit".
   if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > 4000)
     throw new InvalidInputError("waitReplicas", "timeoutMs must be a whole number from 1 to 4000");
 }

@@ -2,18 +2,21 @@ import { ConfigurationError } from "../../core/errors/errors.js";
 import { type IoRedisCluster, linkOf, type RedisLink } from "./connection/link.js";
 import type { Host, RedisAddress } from "./url.js";
 
-/** How a driver connects, to one server or to a Cluster. Links end when their connection does: nothing is sent twice. */
+/**
+ * How a driver connects to one server or to a Cluster. A link ends with its connection, so that the driver does not send a command
+ * twice.
+ */
 export interface Driver {
   one(host: Host, login: Login): Promise<RedisLink>;
   cluster(hosts: readonly Host[], login: Login): Promise<RedisLink>;
 }
 
-/** Who we are on a connection. */
+/** Credentials and client name of a connection. */
 export type Login = Pick<RedisAddress, "tls" | "username" | "password" | "database"> & { readonly name: string };
 
 const connectTimeout = 5000;
 
-/** node-redis, or ioredis where only that is there. */
+/** Loads node-redis, or ioredis if only that is installed. Throws ConfigurationError if neither is. */
 export async function loadDriver(): Promise<Driver> {
   try {
     return nodeRedis(await import("redis"));
@@ -23,7 +26,7 @@ export async function loadDriver(): Promise<Driver> {
   return await loadIoRedis();
 }
 
-/** Also for tests, where both are there. */
+/** Exported for tests, which have both drivers installed. */
 export async function loadIoRedis(): Promise<Driver> {
   try {
     return ioRedis(await import("ioredis"));
@@ -53,7 +56,7 @@ function nodeRedis({ createClient, createCluster }: typeof import("redis")): Dri
     async one(host, login) {
       const { socket, ...options } = optionsOf(login);
       const client = createClient({ ...options, socket: { ...socket, ...host } });
-      // Whoever has a command under way is told by it.
+      // Commands in progress reject by themselves.
       client.on("error", () => {});
       client.unref();
       await client.connect();
@@ -64,11 +67,11 @@ function nodeRedis({ createClient, createCluster }: typeof import("redis")): Dri
       const cluster = createCluster({
         rootNodes: hosts.map((host) => ({ socket: { ...socket, ...host } })),
         defaults: { ...defaults, socket },
-        // A member that is down concerns its own slots only.
+        // Connect to a member only when it is needed: one that is down then concerns its own slots only.
         minimizeConnections: true,
       });
       cluster.on("error", () => {});
-      // Its connections are made when they are needed.
+      // Connections are opened when they are needed, so each is unreferenced when it is ready.
       cluster.on("node-ready", () => {
         for (const { client } of cluster.masters) client?.unref();
       });
@@ -113,7 +116,7 @@ function ioRedis({ Redis, Cluster }: Pick<typeof import("ioredis"), "Redis" | "C
   };
 }
 
-/** It has no such method of its own. */
+/** ioredis has no `unref` method. */
 function unref(client: object): void {
   (client as { stream?: { unref?(): void } }).stream?.unref?.();
 }

@@ -20,13 +20,13 @@ test.for([
   if (meant instanceof UnreachableError || meant instanceof NotKnownError) expect(meant.answered).toBe(true);
 });
 
-test("a lost connection is no answer, and a bug of ours is returned as it is", () => {
+test("a lost connection is not an answer, and a bug is returned unchanged", () => {
   expect(explain(new Error("Socket closed unexpectedly"), "a flush")).toMatchObject({ code: "NOT_KNOWN", answered: false });
   const bug = new TypeError("Cannot read properties of undefined");
   expect(explain(bug, "a flush")).toBe(bug);
 });
 
-test("a reply that is not about the state of the server, or about a value, asks for another connection", () => {
+test("an error that is caused neither by the state of the server nor by a value needs a new connection", () => {
   expect(breaksLink(new Error("READONLY You can't write against a read only replica."))).toBe(true);
   expect(breaksLink(new Error("NEWCODE of a later version"))).toBe(true);
   expect(breaksLink(new Error("OOM command not allowed when used memory > 'maxmemory'."))).toBe(false);

@@ -1,25 +1,25 @@
-import { isOwnMistake, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
+import { isBug, NotKnownError, OnceflowError, UnreachableError } from "../../core/errors/errors.js";
 import { dataRefused, mayBeDone, notDoneNow, setUpWrong } from "../../core/store/server-answer.js";
 
-/** The data itself is refused, and always will be. */
+/** The data is refused permanently. */
 const refused = /^WRONGTYPE |string exceeds maximum allowed size/;
-/** A wrong password, a missing right, a server that lacks a command of ours. */
+/** A wrong password, a missing permission, or a server that lacks a command. */
 const misconfigured = /^(NOAUTH|NOPERM|WRONGPASS) |^ERR unknown command/;
-/** Busy, loading, out of room, on the move, not the master: nothing was written, and it may go through later. */
+/** Busy, loading, out of memory, moving a slot, not the master: nothing was written, and the command may succeed later. */
 const passing = /^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|NOREPLICAS|MISCONF|MOVED|ASK|UNBLOCKED) /;
-/** The state of this server, or a value: another connection to it gets the same answer. */
+/** Caused by the state of the server or by a value: another connection would get the same error. */
 const keepsLink = /^(LOADING|BUSY|TRYAGAIN|OOM|MISCONF|NOPERM|NOSCRIPT|WRONGTYPE) |string exceeds maximum allowed size/;
-/** The driver had no connection, and kept the command to itself. */
+/** The driver had no connection and did not send the command. */
 const notSent = /^The client is (offline|closed)|Stream isn't writeable/;
 
-/** What a server answered begins with a word in capitals; whatever else goes wrong is the connection's. */
+/** An error that the server answered begins with a word in capitals; any other error comes from the connection. */
 function isReply(error: unknown): boolean {
   return error instanceof Error && /^[A-Z]{2,} /.test(error.message);
 }
 
 /**
- * Converts a failed command into the error that its sender acts on. A short list of replies refuses the data; every other
- * reply is retried. A bug of our own is returned as it is.
+ * Converts the error of a failed command into an error of the store. A short list of replies means refused data; every other
+ * reply is retried. A bug is returned unchanged.
  */
 export function explain(error: unknown, what: string): unknown {
   if (error instanceof OnceflowError) return error;
@@ -29,12 +29,12 @@ export function explain(error: unknown, what: string): unknown {
   if (misconfigured.test(message)) return setUpWrong(reply);
   if (passing.test(message)) return notDoneNow(reply);
   if (isReply(error)) return mayBeDone(reply);
-  if (isOwnMistake(error)) return error;
+  if (isBug(error)) return error;
   if (notSent.test(message)) return new UnreachableError(`[onceflow] [redis] ${what} could not be done now (${reply.why})`, error);
-  return new NotKnownError(`[onceflow] [redis] the connection was lost during ${what}; whether it was done is not known`, error);
+  return new NotKnownError(`[onceflow] [redis] the connection was lost during ${what}; it may or may not have been applied`, error);
 }
 
-/** Whether the next command needs another connection. */
+/** Whether the next command needs a new connection. */
 export function breaksLink(error: unknown): boolean {
   return !(isReply(error) && keepsLink.test((error as Error).message));
 }

@@ -1,6 +1,6 @@
 import { renewStalledLeases } from "../heartbeat/thread.js";
 
-/** The program of the thread that `openRedis` starts. */
+/** The entry point of the heartbeat thread that `openRedis` starts. */
 void renewStalledLeases("redis", async (url: string) => {
   await (await import("./driver.js")).loadDriver();
   const { openRedis } = await import("./index.js");

@@ -23,12 +23,12 @@ export async function openUrl(url: string, options: OpenOptions): Promise<Backen
 export interface RedisOptions {
   readonly url: string;
   readonly stallMsMax?: number;
-  /** False: the servers were checked when this process opened the store. */
+  /** False: this process has already checked the servers. */
   readonly check?: boolean;
   readonly driver?: Driver;
 }
 
-/** One connection for everything, to a server or to each member of a Cluster. */
+/** Opens a store with one connection: to a server, or to each member of a Cluster. */
 export async function openRedis({ url, stallMsMax, check = true, driver }: RedisOptions): Promise<Backend> {
   const address = parseRedisUrl(url);
   const using = driver ?? (await loadDriver());
@@ -46,16 +46,19 @@ export async function openRedis({ url, stallMsMax, check = true, driver }: Redis
   });
 }
 
+/** Options of {@link redisStore}. */
 export interface RedisStoreOptions extends RedisBackendOptions, StoreOptions {
   /** A connected client: `createClient` or `createCluster` of node-redis, `Redis` or `Cluster` of ioredis. */
   readonly client: RedisClient;
 }
 
 /**
- * A store on a Redis client of your own, which stays yours: closing the store does not close it. Nobody renews leases
- * while the event loop is stuck, because a thread cannot share your client; open the store by its URL for that. A client
- * that does not answer for 5 s is left: the store then makes connections of its own with the client's settings.
+ * Opens a store on your own Redis client. Closing the store does not close the client. Leases are not renewed while the event loop
+ * is blocked, because a thread cannot share your client; open the store by its URL for that. If the client does not answer for 5 s,
+ * the store stops using it and opens its own connections with the client's settings.
  *
+ * @throws InvalidInputError if the client or an option is not valid; ConfigurationError if the server is too old, is a replica or
+ * lacks a permission.
  * @example
  * const store = await redisStore({ client: await createClient().connect() });
  */
@@ -71,8 +74,8 @@ export async function redisStore({ client, ...options }: RedisStoreOptions): Pro
 }
 
 /**
- * ioredis puts its `keyPrefix` before the names of our keys. Scripts find the shard of a key at its first "}:", which a
- * prefix such as "{app}:" would be: the indexes would stand under names that listings and purges do not look at.
+ * ioredis prepends its `keyPrefix` to the names of our keys. Scripts find the shard of a key by its first "}:", which would be in a
+ * prefix such as "{app}:": the indexes would get names that listings and purges do not read.
  */
 function checkKeyPrefix(client: RedisClient, prefix: string): void {
   const { options } = client as { readonly options?: { readonly keyPrefix?: unknown } };
@@ -80,6 +83,6 @@ function checkKeyPrefix(client: RedisClient, prefix: string): void {
   if (!`${keyPrefix}${prefix}`.includes("}:")) return;
   throw new InvalidInputError(
     "client",
-    `has the keyPrefix ${JSON.stringify(keyPrefix)}: with "}:" in it, the store's records could be neither listed nor purged. Use a client without a keyPrefix, or with one that has no braces; keys that were used under this one are new under another`,
+    `has the keyPrefix ${JSON.stringify(keyPrefix)}: if it contains "}:", records cannot be listed or purged. Use a client without a keyPrefix, or with one without braces. Records under the old keyPrefix are not found under another`,
   );
 }

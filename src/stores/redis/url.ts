@@ -3,7 +3,7 @@ import { checkParameters } from "../url-parameters.js";
 import type { RedisBackendOptions } from "./backend.js";
 
 /**
- * What a URL says:
+ * A parsed URL, in one of these forms:
  *
  *   redis://user:password@host:6379/0        rediss:// the same over TLS
  *   redis+cluster://host:6379,host:6380      rediss+cluster://
@@ -16,7 +16,7 @@ export interface RedisAddress {
   readonly username: string | undefined;
   readonly password: string | undefined;
   readonly database: number;
-  /** Sentinel's name for the servers that it watches. */
+  /** The sentinels' name for the master. */
   readonly master: string;
   readonly options: Readonly<Record<string, string>>;
 }
@@ -29,7 +29,7 @@ export interface Host {
 const shape = /^redis(s?)(?:\+(cluster|sentinel))?:\/\/(?:([^/?#@]*)@)?([^/?#@]*)(\/[^?#]*)?(?:\?([^#]*))?$/;
 const known = ["prefix", "strict", "waitReplicas", "waitMs", "name"];
 
-/** No message repeats the URL: it may hold a password. */
+/** Error messages do not repeat the URL, which may contain a password. */
 export function parseRedisUrl(url: string): RedisAddress {
   const parts = shape.exec(url);
   if (parts === null) throw malformed();
@@ -74,12 +74,12 @@ export function settingsOf({ options: { prefix, strict, waitReplicas, waitMs = "
 }
 
 function booleanOf(name: string, text: string): boolean {
-  if (text !== "true" && text !== "false") throw new InvalidInputError("url", `${name} is true or false`);
+  if (text !== "true" && text !== "false") throw new InvalidInputError("url", `${name} must be true or false`);
   return text === "true";
 }
 
 function numberOf(name: string, text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidInputError("url", `${name} is a whole number`);
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidInputError("url", `${name} must be a whole number`);
   return Number(text);
 }
 

@@ -3,7 +3,7 @@ interface Waiting {
   readonly no: number;
 }
 
-/** What is due when, the first one first. What has changed since is left in it, and seen to be out of date when it comes up. */
+/** Min-heap of packets by the time when they are due. Stale entries are not removed; the caller recognizes them when they reach the top. */
 export class DueHeap {
   readonly #heap: Waiting[] = [];
 

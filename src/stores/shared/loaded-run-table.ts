@@ -1,21 +1,21 @@
 import { assert } from "../../core/errors/errors.js";
 import type { Chunk, Voided } from "../../core/runs/chunk.js";
-import type { EntryPlace, RunTable, RunUpdate } from "../../core/runs/rules/table.js";
+import type { EntryFence, RunTable, RunUpdate } from "../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/runs/run.js";
 
 /** The rows that an operation may touch, as the database has them. */
 export interface LoadedRuns {
   readonly now: number;
-  /** The ids that were looked for. */
+  /** The ids that were queried. */
   readonly asked: ReadonlySet<string>;
   readonly runs: readonly RunRecord[];
-  /** Of each run that an entry is for: its last entry, and the one in the place of the new entry. */
-  readonly entries: readonly (EntryPlace & { readonly run: string; readonly events: string | null })[];
-  /** Mail that is there of the mail that may be sent. */
+  /** For each run that gets an entry: its last entry, and an existing entry with the number of the new one. */
+  readonly entries: readonly (EntryFence & { readonly run: string; readonly events: string | null })[];
+  /** Mail that may be sent and already exists. */
   readonly mail: readonly { readonly run: string; readonly key: string }[];
   readonly hooks: readonly Pick<HookRecord, "token" | "run" | "about">[];
   readonly streams: readonly LoadedStream[];
-  /** Chunks that are there of the chunks that may be written. */
+  /** Chunks that may be written and already exist. */
   readonly chunks: readonly LoadedChunk[];
 }
 
@@ -30,30 +30,30 @@ export interface LoadedChunk extends Pick<Chunk, "stream" | "writer" | "n" | "at
   readonly run: string;
 }
 
-/** What the rules have made of the rows, in the order in which it has to be written. */
+/** What the rules have changed, in the order in which it has to be written. */
 export interface RunChanges {
   readonly inserted: readonly RunRecord[];
   readonly changed: readonly { readonly id: string; readonly to: RunUpdate }[];
   readonly entries: readonly (JournalEntry & { readonly run: string })[];
   readonly mail: readonly (Mail & { readonly run: string; readonly key: string })[];
   readonly hooksRemoved: readonly Pick<HookRecord, "run" | "token">[];
-  /** Runs that lose all their hooks, those that were inserted here too. */
+  /** Runs that lose all their hooks, including hooks inserted by the same operation. */
   readonly hooksCleared: readonly string[];
   readonly hooksInserted: readonly HookRecord[];
   readonly voids: readonly (Voided & { readonly run: string })[];
-  readonly chunksInserted: readonly { readonly run: string; readonly place: number; readonly chunk: Chunk }[];
+  readonly chunksInserted: readonly { readonly run: string; readonly index: number; readonly chunk: Chunk }[];
   readonly chunksReplaced: readonly { readonly run: string; readonly chunk: Chunk }[];
   readonly grown: ReadonlySet<string>;
 }
 
 /**
- * The part of a database that one operation may touch, loaded before the rules are applied to it; the differences are
- * written after that. An id that was not loaded is a mistake of the loader, and not an absent run.
+ * The rows that one operation may touch. They are loaded before the rules are applied, and the changes are written afterwards.
+ * Reading an id that was not loaded is a bug of the loader; it does not mean that the run does not exist.
  */
 export class LoadedRunTable implements RunTable {
   readonly #loaded: LoadedRuns;
   readonly #runs: Map<string, RunRecord>;
-  readonly #entries: (EntryPlace & { readonly run: string; readonly events: string | null })[];
+  readonly #entries: (EntryFence & { readonly run: string; readonly events: string | null })[];
   readonly #mail: Set<string>;
   readonly #hooks: Map<string, Pick<HookRecord, "token" | "run" | "about">>;
   readonly #attempts: Map<string, number>;
@@ -66,7 +66,7 @@ export class LoadedRunTable implements RunTable {
     hooksCleared: [] as string[],
     hooksInserted: [] as HookRecord[],
     voids: [] as (Voided & { run: string })[],
-    chunksInserted: [] as { run: string; place: number; chunk: Chunk }[],
+    chunksInserted: [] as { run: string; index: number; chunk: Chunk }[],
     chunksReplaced: [] as { run: string; chunk: Chunk }[],
     grown: new Set<string>(),
   };
@@ -110,10 +110,10 @@ export class LoadedRunTable implements RunTable {
     this.#changed.set(id, { ...this.#changed.get(id), ...to });
   }
 
-  lastEntry(run: string): EntryPlace | undefined {
+  lastEntry(run: string): EntryFence | undefined {
     return this.#entries
       .filter((entry) => entry.run === run)
-      .reduce<EntryPlace | undefined>((a, b) => (a && a.seq > b.seq ? a : b), undefined);
+      .reduce<EntryFence | undefined>((a, b) => (a && a.seq > b.seq ? a : b), undefined);
   }
 
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined {
@@ -165,15 +165,15 @@ export class LoadedRunTable implements RunTable {
     return this.#stream(run, stream)?.ended ?? false;
   }
 
-  nextPlace(run: string, stream: string): number {
+  nextIndex(run: string, stream: string): number {
     return this.#stream(run, stream)?.next ?? 0;
   }
 
-  insertChunk(run: string, place: number, chunk: Chunk): boolean {
+  insertChunk(run: string, index: number, chunk: Chunk): boolean {
     const name = chunkName(run, chunk);
     if (this.#attempts.has(name)) return false;
     this.#attempts.set(name, chunk.attempt);
-    this.#changes.chunksInserted.push({ run, place, chunk });
+    this.#changes.chunksInserted.push({ run, index, chunk });
     return true;
   }
 
@@ -186,7 +186,7 @@ export class LoadedRunTable implements RunTable {
     this.#attempts.set(name, chunk.attempt);
     const { chunksInserted, chunksReplaced } = this.#changes;
     const i = chunksInserted.findIndex((one) => chunkName(one.run, one.chunk) === name);
-    // Inserted by this very operation: an attempt that ran out of time and the next one may be in the same write.
+    // Inserted by this same operation: late chunks of an attempt that timed out and chunks of the next attempt may be in one write.
     if (i >= 0) chunksInserted[i] = { ...(chunksInserted[i] as (typeof chunksInserted)[0]), chunk };
     else chunksReplaced.push({ run, chunk });
   }
@@ -208,7 +208,7 @@ export class LoadedRunTable implements RunTable {
     return this.#loaded.streams.find((one) => one.run === run && one.stream === stream);
   }
 
-  /** A hook that is made and gone again in one operation is never written. */
+  /** A hook that is created and removed by one operation is not written. */
   #forget(gone: (hook: HookRecord) => boolean): void {
     this.#changes.hooksInserted = this.#changes.hooksInserted.filter((hook) => !gone(hook));
   }

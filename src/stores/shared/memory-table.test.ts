@@ -17,7 +17,7 @@ const packet: NewPacket = {
   claim: true,
 };
 
-test("a packet that takes another's number is not what that one's worker had", () => {
+test("a packet that reuses a number is not owned by the worker of the former packet", () => {
   const table = new MemoryTable(() => 0, { get: () => undefined, put: () => {} });
   table.insert(rowOf(packet, 0, 1));
   expect(table.ownedBy(1)).toHaveLength(1);

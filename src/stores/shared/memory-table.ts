@@ -1,24 +1,25 @@
 import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../core/ledger/record.js";
 import { type ExecutionNote, type FlowState, notesMax } from "../../core/packets/packet.js";
-import { never } from "../../core/packets/rules/lane.js";
+import { untilWoken } from "../../core/packets/rules/lane.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/rules/table.js";
 import { DueHeap } from "./due-heap.js";
 
-/** The ledger as packets use it. */
+/** The part of the ledger that packets use. */
 export interface Records {
   get(id: RecordId): LedgerRecord | undefined;
   put(next: LedgerRecord, past: AttemptEntry | undefined): void;
 }
 
-/** Packets in memory, with the few ways in which they are found. */
+/** Packets in memory, with indexes for the queries of PacketTable. */
 export class MemoryTable implements PacketTable {
   readonly packets = new Map<number, PacketRow>();
   readonly executions = new Map<number, ExecutionRow>();
   readonly notes = new Map<number, ExecutionNote[]>();
   readonly flows = new Map<string, FlowState>();
   readonly workers = new Map<number, number>();
-  /** Rows by what they are looked for: a queue's that may come due, a worker's, a lane's, a key's, an execution's parts. */
+  /** By queue: packets that may become due. */
   readonly #due = new Map<string, DueHeap>();
+  /** Rows by worker, lane, key, and parts or kept packets of an execution. */
   readonly #groups = new Map<Group, Map<number, PacketRow>>();
   readonly #lastPlaces = new Map<Group, number>();
   readonly #records: Records;
@@ -34,10 +35,10 @@ export class MemoryTable implements PacketTable {
   }
 
   insert(row: PacketRow): void {
-    // One of this number that is there is not the same any more: its worker's death is not this one's.
+    // Replaces a row with the same number: remove it from its groups, so that it is not reaped with its former worker.
     const before = this.packets.get(row.no);
     if (before !== undefined) for (const name of groupsOf(before)) this.#leave(name, row.no);
-    // Frozen, because the very objects are handed out.
+    // Frozen, because callers get these objects, not copies.
     this.packets.set(row.no, Object.freeze(row));
     for (const group of groupsOf(row)) this.#group(group).set(row.no, row);
     if (row.lane !== null && row.place !== null) this.#lastPlaces.set(laneOf(row, row.lane), row.place);
@@ -51,7 +52,7 @@ export class MemoryTable implements PacketTable {
     this.packets.set(no, after);
     const groups = groupsOf(after);
     for (const name of groupsOf(before)) if (!groups.includes(name)) this.#leave(name, no);
-    // Whoever stays in a group keeps its place there.
+    // A row that stays in a group keeps its position there.
     for (const name of groups) this.#group(name).set(no, after);
     if (after.lane !== null && after.place !== null && after.place !== before.place)
       this.#lastPlaces.set(laneOf(after, after.lane), after.place);
@@ -69,11 +70,11 @@ export class MemoryTable implements PacketTable {
     const heap = this.#due.get(queueOf(queue));
     const found: PacketRow[] = [];
     for (let first = this.#first(heap); first && first.dueAt <= now && found.length < limit; first = this.#first(heap)) {
-      // Whoever was handed back is in there twice.
+      // A packet that was released may be in the heap twice.
       if (found.at(-1)?.no !== first.no) found.push(first);
       heap?.pop();
     }
-    // They are still where they were, until somebody changes them.
+    // Put them back: they stay due until they are changed.
     for (const { dueAt, no } of found) heap?.push(dueAt, no);
     return found;
   }
@@ -159,7 +160,7 @@ export class MemoryTable implements PacketTable {
     this.workers.delete(no);
   }
 
-  /** What comes first in a queue, and is still there. */
+  /** The first packet of a queue that is not stale. */
   #first(heap: DueHeap | undefined): PacketRow | undefined {
     for (let top = heap?.peek(); top !== undefined; top = heap?.peek()) {
       const row = this.packets.get(top.no);
@@ -169,9 +170,9 @@ export class MemoryTable implements PacketTable {
     return undefined;
   }
 
-  /** Whoever waits for another packet is not put there: it would stay there when that one has gone. */
+  /** Adds a packet to its queue's heap. Not a packet that waits for another packet: its entry would never reach the top. */
   #waits(row: PacketRow): void {
-    if (row.dueAt === never) return;
+    if (row.dueAt === untilWoken) return;
     const queue = queueOf(row);
     const heap = this.#due.get(queue) ?? new DueHeap();
     this.#due.set(queue, heap);
@@ -197,7 +198,7 @@ export class MemoryTable implements PacketTable {
   }
 }
 
-/** A worker's, by its number; all others by a name. */
+/** The number of a worker, or the name of another group. */
 type Group = string | number;
 
 function groupsOf(row: PacketRow): Group[] {

@@ -2,14 +2,14 @@ import type { Chunk } from "../../core/runs/chunk.js";
 import type { Entry, RunOperation, StartRun } from "../../core/runs/operation.js";
 import { childKey } from "../../core/runs/rules/then.js";
 
-/** Everything that an operation may read or write, as far as the operation itself says. */
+/** The rows that an operation may read or write, as far as they follow from the operation alone. */
 export class RunWishes {
   readonly runs = new Set<string>();
   readonly tokens = new Set<string>();
   readonly entries: { readonly run: string; readonly seq: number }[] = [];
   readonly mail: { readonly run: string; readonly key: string }[] = [];
   readonly chunks: { readonly run: string; readonly chunk: Chunk }[] = [];
-  /** A run that ends: its parent gets mail, and only the run itself says who that is. */
+  /** A run that ends: its parent gets mail, and which run that is can be read only from the run's row. */
   ends: string | null = null;
 
   constructor(operation: RunOperation) {

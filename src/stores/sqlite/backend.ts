@@ -23,14 +23,14 @@ import { settleWithin, transact } from "./transactions/transact.js";
 
 export interface SqliteOptions {
   readonly path: string;
-  /** Default: `node:sqlite` where Node has it, else `@photostructure/sqlite`. */
+  /** Default: `node:sqlite` if Node has it, else `@photostructure/sqlite`. */
   readonly driver?: SqliteDriver;
   readonly clock?: Clock;
-  /** How long a stuck process keeps its leases. */
+  /** How long a process with a blocked event loop keeps its leases. */
   readonly stallMsMax?: number;
 }
 
-/** SQLite in WAL mode with synchronous = FULL: one file, any number of processes on one machine. */
+/** Opens a store on a SQLite file (WAL mode, synchronous = FULL), for any number of processes on one machine. */
 export async function sqliteBackend({ path, driver = chooseDriver(), clock = systemClock, stallMsMax }: SqliteOptions): Promise<Backend> {
   const connections = await openConnections(path, driver, clock);
   const { main } = connections;
@@ -41,7 +41,7 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
   const purge = new RecordPurge(main);
-  // A flush goes: joined with others (joint-flush.ts) → in turn (oneWriter) → repeated while the file is busy → the work.
+  // The way of a flush: combined with others (joint-flush.ts) → one writer at a time (oneWriter) → retried while the file is busy.
   /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
   const oneWriter = new Gate(1);
   let forTransactions: SqliteDatabase | undefined;
@@ -52,7 +52,7 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
       connections.requireFile();
       return work();
     };
-    // Nearly always nothing is in the way. A turn at the gate and a loop that tries again would be three promises more.
+    // The common case: no other writer. The gate and the retry loop would cost three more promises.
     if (oneWriter.isEmpty) {
       try {
         return Promise.resolve(write());

@@ -2,9 +2,9 @@ import { ConfigurationError } from "../../core/errors/errors.js";
 import { requireOptional } from "../../core/work/own-url.js";
 
 /**
- * The two drivers, which have one shape: `node:sqlite`, built into Node 22.13 and newer, and its twin for older ones,
- * which carries its binaries. Both are synchronous: a flush is one short stretch of work with no await inside. Both
- * reset a statement that failed: one left standing would keep every later statement from committing (docs/adr/0005).
+ * The common interface of the two drivers: `node:sqlite`, built into Node 22.13 and newer, and `@photostructure/sqlite` for older
+ * versions, which contains its own binaries. Both are synchronous, so a flush has no await inside. Both
+ * reset a statement that failed: otherwise no later statement could commit (docs/adr/0005).
  */
 export interface SqliteStatement {
   run(...values: SqliteValue[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint };
@@ -25,7 +25,7 @@ interface DriverModule {
   readonly DatabaseSync: new (path: string) => SqliteDatabase;
 }
 
-/** The built-in driver where there is one, else @photostructure/sqlite. */
+/** The built-in driver if Node has it, else @photostructure/sqlite. */
 export function chooseDriver(): SqliteDriver {
   return hasBuiltIn() ? "node:sqlite" : "@photostructure/sqlite";
 }
@@ -37,7 +37,7 @@ function hasBuiltIn(): boolean {
 
 export function openDatabase(path: string, driver: SqliteDriver): SqliteDatabase {
   const database = connect(path, driver);
-  // Waiting inside SQLite would block the event loop: a busy file is tried again in short turns instead.
+  // Waiting inside SQLite would block the event loop: so a busy file is retried by `whenFree`.
   database.exec("PRAGMA busy_timeout = 0");
   return database;
 }
@@ -58,7 +58,7 @@ function load(driver: SqliteDriver): DriverModule["DatabaseSync"] {
   }
 }
 
-/** Node prints one warning when node:sqlite is first loaded. Whoever chose this store has read it in our docs. */
+/** Suppresses the warning that Node prints when node:sqlite is first loaded: the docs mention it. */
 function withoutExperimentalWarning<T>(load: () => T): T {
   const emit = process.emitWarning;
   process.emitWarning = ((warning: string | Error, ...rest: unknown[]) => {

@@ -27,6 +27,6 @@ test.for([
   expect(String(meant)).toContain(`${errcode}: as told`);
 });
 
-test("what is not SQLite's, and what our own code did wrong, is returned as it is", () => {
+test("errors that are not SQLite's, and bugs, are returned unchanged", () => {
   for (const error of [new TypeError("ours"), answer(21), answer(25)]) expect(explain(error, "/data/store.db")).toBe(error);
 });

@@ -21,32 +21,32 @@ const code = {
 /** The file was deleted or moved while it was open (SQLITE_READONLY_DBMOVED). */
 const moved = 1032;
 
-/** The value or the row itself is not accepted: the same write never will be. */
+/** The value or the row is refused permanently. */
 const refused: ReadonlySet<number> = new Set([code.tooBig, code.constraint, code.mismatch]);
-/** Our own code has used SQLite wrongly. */
-const ownMistake: ReadonlySet<number> = new Set([code.misuse, code.range]);
-/** A table that is not there, or not as we made it; a file that is no database, or no longer one. */
+/** This package has used SQLite wrongly: a bug. */
+const bug: ReadonlySet<number> = new Set([code.misuse, code.range]);
+/** A missing or altered table, or a file that is not a database (any more). */
 const misconfigured: ReadonlySet<number> = new Set([code.error, code.corrupt, code.notADatabase]);
 
-/** Another connection writes right now. */
+/** Whether another connection is writing. */
 export function isBusy(error: unknown): boolean {
   const found = primaryCode(error);
   return found === code.busy || found === code.locked;
 }
 
-/** The result code without the detail that its upper bits carry. Undefined for errors that are not SQLite's. */
+/** The result code without the details in its upper bits. Undefined for errors that are not SQLite's. */
 function primaryCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
   return error.errcode & 0xff;
 }
 
 /**
- * Converts a failed statement into the error that its sender acts on. Three result codes refuse the data; every other one is
- * about the file, and is retried. What is not SQLite's is returned as it is.
+ * Converts the error of a failed statement into an error of the store. Three result codes mean refused data; every other one concerns
+ * the file and is retried. An error that is not SQLite's is returned unchanged.
  */
 export function explain(error: unknown, path: string): unknown {
   const found = primaryCode(error);
-  if (found === undefined || ownMistake.has(found) || isBusy(error)) return error;
+  if (found === undefined || bug.has(found) || isBusy(error)) return error;
   const { errcode, message } = error as Error & { readonly errcode: number };
   const answer = { store: "sqlite", what: `writing "${path}"`, why: `${errcode}: ${message}`, cause: error };
   if (refused.has(found)) return dataRefused(answer);
@@ -55,7 +55,7 @@ export function explain(error: unknown, path: string): unknown {
   return new UnreachableError(`[onceflow] [sqlite] "${path}" could not be used (${why})`, error, { answered: true });
 }
 
-/** The same while the store is opened: a file that will never be a database is a mistake of the configuration. */
+/** The same while the store is opened: a file that is not a database is a configuration error. */
 export function explainOpening(error: unknown, path: string): unknown {
   if (error instanceof OnceflowError) return error;
   const found = primaryCode(error);
@@ -68,9 +68,9 @@ export function explainOpening(error: unknown, path: string): unknown {
 function adviceOn({ message }: Error, found: number | undefined): string {
   switch (found) {
     case code.full:
-      return `${message}. Free some space on its disk; nothing of this write was kept.`;
+      return `${message}. Free some space on its disk; nothing of this write was stored.`;
     case code.readOnly:
-      return `${message}. Let this user write the file and its folder, or mount the file system read-write.`;
+      return `${message}. Give this user permission to write the file and its folder, or mount the file system read-write.`;
     case code.corrupt:
       return `${message}. Restore it from a backup, together with its -wal file.`;
     case code.notADatabase:
@@ -80,10 +80,10 @@ function adviceOn({ message }: Error, found: number | undefined): string {
   }
 }
 
-/** Until its last connection is closed, SQLite goes on writing to a file that has no name any more: all of it would be lost. */
+/** SQLite keeps writing to a deleted file until its last connection is closed, and all of that would be lost. */
 export function fileGone(path: string): ConfigurationError {
   return new ConfigurationError(
-    `[onceflow] [sqlite] "${path}" was deleted or replaced while it was open; what was written to it is lost. Close the store, restore the file from a backup, and open it again`,
+    `[onceflow] [sqlite] "${path}" was deleted or replaced while it was open; writes since then are lost. Close the store, restore the file from a backup, and open it again`,
     { code: "STORE_NOT_USABLE" },
   );
 }

@@ -3,7 +3,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { checkParameters, wellFormed } from "../url-parameters.js";
 import type { SqliteDriver } from "./driver.js";
 
-/** What `sqlite:./file.db?driver=…` says. */
+/** A parsed `sqlite:./file.db?driver=…`. */
 export interface SqliteAddress {
   readonly path: string;
   readonly driver?: SqliteDriver;
@@ -15,7 +15,7 @@ export function parseSqliteUrl(url: string): SqliteAddress {
   if (parameters.has("mode"))
     throw new InvalidInputError(
       "url",
-      'has the parameter "mode"; a store cannot be opened read-only: every begin and settle writes. Leave it out',
+      'has the parameter "mode"; a store cannot be opened read-only, because every begin and settle writes. Remove the parameter',
     );
   checkParameters(parameters, ["driver"]);
   const driver = parameters.get("driver");

@@ -1,10 +1,10 @@
-import { placeIn } from "../../core/errors/frames.js";
+import { locationIn } from "../../core/errors/frames.js";
 
 /** This file, as imports see it and as stack traces do: with source maps the two differ. */
-const places = [import.meta.url, placeIn(new Error("here").stack?.split("\n")[1])];
+const locations = [import.meta.url, locationIn(new Error("here").stack?.split("\n")[1])];
 
 /** The folder src/workflow. None in a bundle, where the package and the user's code are one file. */
-const ownFolders = places.flatMap((place) => /^(.*[/\\])define[/\\]call-site\.[jt]s\b/.exec(place)?.[1] ?? []);
+const ownFolders = locations.flatMap((location) => /^(.*[/\\])define[/\\]call-site\.[jt]s\b/.exec(location)?.[1] ?? []);
 
 const unknownLocation = "an unknown location";
 
@@ -35,5 +35,5 @@ export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
   const isOwn = (text: string) => ownFolders.some((folder) => text.includes(folder));
   const line = lines.find((text) => !isOwn(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
-  return line === undefined ? unknownLocation : placeIn(line).replace(/^file:\/\//, "");
+  return line === undefined ? unknownLocation : locationIn(line).replace(/^file:\/\//, "");
 }

@@ -1,4 +1,4 @@
-import { type ErrorFacts, knowErrors, lineageOf, OnceflowError } from "../../core/errors/errors.js";
+import { type ErrorFacts, lineageOf, OnceflowError, registerErrors } from "../../core/errors/errors.js";
 import { type OptionNames, warnOfUnknownOption } from "../../core/errors/known-options.js";
 
 // Messages of errors that workflow code can catch at run time (conflicts, mismatches, cycles, runs that failed or are gone,
@@ -350,4 +350,4 @@ const workflowErrors = [
 ] as const;
 
 for (const { kind } of workflowErrors) workflowKinds.add(kind);
-knowErrors(FatalError, RetryableError, ...workflowErrors);
+registerErrors(FatalError, RetryableError, ...workflowErrors);

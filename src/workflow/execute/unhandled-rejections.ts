@@ -1,5 +1,5 @@
 import { promiseHooks } from "node:v8";
-import { placeIn, usersFrames } from "../../core/errors/frames.js";
+import { locationIn, usersFrames } from "../../core/errors/frames.js";
 import { currentRun, type NotedRejections } from "../define/context.js";
 
 interface RejectingRun {
@@ -45,7 +45,7 @@ export class UnhandledRejections implements NotedRejections {
     const { id, workflow } = this.#run;
     const what = reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
     const [frame] = usersFrames((reason instanceof Error && reason.stack) || "");
-    const where = frame === undefined ? workflow.where : placeIn(frame);
+    const where = frame === undefined ? workflow.where : locationIn(frame);
     process.emitWarning(
       `run "${id}" ended without awaiting a promise of its code that was rejected: ${what}, at ${where}. ` +
         "Await the promise, or handle its rejection with .catch().",

@@ -1,4 +1,4 @@
-import { mustBeClear } from "../../core/values/cipher.js";
+import { mustBeDecrypted } from "../../core/values/cipher.js";
 import type { Event } from "./event.js";
 
 /**
@@ -16,7 +16,7 @@ export function encodeEvents(events: readonly Event[]): string {
 }
 
 export function decodeEvents(text: string): Event[] {
-  mustBeClear(text);
+  mustBeDecrypted(text);
   return (JSON.parse(text) as Parsed[]).map(eventOf);
 }
 

@@ -124,7 +124,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       const replicas = { Replicas: [{ RegionName: "eu-west-1" }] };
       const DescribeTimeToLive = removal("ttl");
       expect(await warningsOf(answering({ DescribeTable: described(replicas), DescribeTimeToLive }))).toEqual([
-        expect.stringContaining("two regions can both begin one key"),
+        expect.stringContaining("two regions can begin the same key"),
       ]);
       const strong = described({ ...replicas, MultiRegionConsistency: "STRONG" });
       expect(await warningsOf(answering({ DescribeTable: strong, DescribeTimeToLive }))).toEqual([]);
@@ -134,10 +134,10 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       const DescribeTable = described({});
       const off = { TimeToLiveDescription: { TimeToLiveStatus: "DISABLED" } };
       expect(await warningsOf(answering({ DescribeTable, DescribeTimeToLive: off }), false)).toEqual([
-        expect.stringContaining('time to live is not enabled, and should be on "ttl"'),
+        expect.stringContaining('time to live is not enabled, but should be enabled on "ttl"'),
       ]);
       expect(await warningsOf(answering({ DescribeTable, DescribeTimeToLive: removal("expires") }))).toEqual([
-        expect.stringContaining('time to live is enabled on "expires", and should be on "ttl"'),
+        expect.stringContaining('time to live is enabled on "expires", but should be enabled on "ttl"'),
       ]);
     });
 

@@ -85,7 +85,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     const limited = url.replace("redis://", "redis://limited:secret@");
     expect(await warningsOf(limited)).toEqual(["ONCEFLOW_REDIS_UNCHECKED"]);
     const error = await open(`${limited}?strict=true`).catch((e: unknown) => e);
-    expect(String(error)).toMatch(/INFO and CONFIG GET may not be asked/);
+    expect(String(error)).toMatch(/INFO and CONFIG GET may not be called/);
     expect(String(error)).not.toContain("secret");
   });
 

@@ -63,7 +63,7 @@ describe("a handler's transaction on SQLite", () => {
     });
     await expect(tooLong).rejects.toThrow(/open for more than 2000 ms and was rolled back/);
     // On the bare connection this would commit by itself.
-    expect(() => late?.prepare("INSERT INTO business VALUES ('late')").run()).toThrow(/this transaction is over/);
+    expect(() => late?.prepare("INSERT INTO business VALUES ('late')").run()).toThrow(/this transaction has ended/);
     expect(await rows()).toEqual([]);
     expect((await inspect(store, { key: "long" }))?.state).toBe("free");
   });

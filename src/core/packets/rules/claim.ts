@@ -4,10 +4,10 @@ import { acknowledge, beginKey, mine } from "./key.js";
 import type { PacketRow, PacketTable, QueueId } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** How often one claim reads one queue at most. Packets that are due after that wait for the next claim. */
-const looksMax = 20;
+/** Maximum passes over one queue per claim. Packets that are still due wait for the next claim. */
+const passesMax = 20;
 
-/** Reads only. Undefined: a packet is due or the lease of a worker has lapsed, so that `claimPackets` is worth a lock. */
+/** Reads only. Returns undefined if a packet is due or a worker's lease has expired, so that `claimPackets` is worth a lock. */
 export function nothingToClaim(table: PacketTable, query: PacketClaimQuery): PacketClaims | undefined {
   const now = table.now();
   const { awake, resting, known } = viewOf(table, query);
@@ -28,7 +28,7 @@ export function claimPackets(table: PacketTable, query: PacketClaimQuery): Packe
   return { now: tally.now, claimed, closed: tally.woken, ended: tally.ended, nextAt, resting, known };
 }
 
-/** `awake`: the queues whose flow is active and of which the worker wants packets. */
+/** `awake`: the queues with an active flow from which the worker wants packets. `resting`: flows that are not active. */
 function viewOf(table: PacketTable, { worker, queues }: PacketClaimQuery) {
   const states = new Map(queues.map(({ flow }) => [flow, table.flowState(flow)]));
   const resting = [...states].filter(([, state]) => state !== "active").map(([flow]) => flow);
@@ -42,13 +42,13 @@ function nextOf(table: PacketTable, worker: number, queues: readonly QueueId[]):
 }
 
 /**
- * Claims up to `wanted` packets of one queue. An acknowledged packet does not count, and may have made others due: then the
+ * Claims up to `wanted` packets of one queue. An acknowledged packet does not count, and may make others due: then the
  * queue is read again.
  */
 function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, claimed: PacketRow[]): void {
   const { table, now } = tally;
   const until = claimed.length + wanted;
-  for (let looks = 0; looks < looksMax && claimed.length < until; looks += 1) {
+  for (let passes = 0; passes < passesMax && claimed.length < until; passes += 1) {
     const asked = until - claimed.length;
     const rows = table.due(queue, now, asked);
     const before = claimed.length;
@@ -60,7 +60,7 @@ function takeFrom(tally: Tally, queue: QueueId, worker: number, wanted: number, 
   }
 }
 
-/** The row as its new owner has it. Undefined: the packet is not delivered now. */
+/** Claims one packet and returns its new row. Undefined: the packet is not delivered now. */
 function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefined {
   const { table } = tally;
   if (row.state === "part") {
@@ -81,8 +81,8 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
 }
 
 /**
- * Frees all packets of workers whose lease has lapsed, counts a crash for each, and removes the worker, in one commit:
- * `settlePacket` takes a missing packet of a *known* worker for settled, so no known worker may lose only some of its packets.
+ * Returns all packets of workers whose lease expired to the queue, increments each packet's crash count, and removes the worker, in one
+ * commit: `settlePacket` treats a missing packet of a *known* worker as settled, so a known worker must not lose only some of its packets.
  */
 function reap({ table, now }: Tally, self: number): void {
   for (const worker of table.lapsedWorkers(now)) {

@@ -3,22 +3,22 @@ import type { Begin, Settlement } from "../../ledger/operation.js";
 import type { LedgerRecord, RecordId } from "../../ledger/record.js";
 import { endlessLease, type PacketKey, packetOwner } from "../packet.js";
 import { toDead } from "./dead.js";
-import { leave, never } from "./lane.js";
+import { leave, untilWoken } from "./lane.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
-/** How often a held packet tries again if the owner of its key is not a packet: such an owner cannot wake it. */
-const lookAgainMs = 5000;
+/** How often a held packet is retried if the owner of its key is not a packet: such an owner does not wake it. */
+const pollMs = 5000;
 
 export type KeyVerdict =
   | { readonly kind: "mine" | "duplicate" | "mismatch" }
-  /** Another owner has the key. The packet tries again at `dueAt`, or earlier, when the owner is a packet and settles. */
+  /** Another owner has the key. The packet is retried at `dueAt`, or earlier, if the owner is a packet and is settled. */
   | { readonly kind: "held"; readonly dueAt: number };
 
-/** Also the verdict for a packet without a key: nothing can hold it. */
+/** Also the verdict for a packet without a key. */
 export const mine: KeyVerdict = { kind: "mine" };
 
-/** Begins the key of a packet. A packet that is delivered again owns its key already. */
+/** Begins the key of a packet. A packet that is delivered again already owns its key. */
 export function beginKey({ table, now }: Tally, no: number, { scope, key, fingerprint, retentionMs }: PacketKey): KeyVerdict {
   const record = table.record({ scope, key });
   const begin: Begin = {
@@ -41,48 +41,53 @@ export function beginKey({ table, now }: Tally, no: number, { scope, key, finger
     if (next) table.begun?.(no, next);
     return mine;
   }
-  // The running owner may still fail: whether its fingerprint differs counts only when the key is completed.
+  // The running owner may still fail, so a different fingerprint counts only once the key is completed.
   if (record?.state === "running" || record?.state === "unknown") {
-    return { kind: "held", dueAt: record.owner.startsWith("packet:") ? never : lookAgainAt(record.leaseUntil, now) };
+    return { kind: "held", dueAt: record.owner.startsWith("packet:") ? untilWoken : nextPollAt(record.leaseUntil, now) };
   }
   return { kind: answer.kind === "mismatch" ? "mismatch" : "duplicate" };
 }
 
-/** The lease of an unknown record has lapsed, and the record may stay unknown for long: so the end of the lease is no time to wait for. */
-function lookAgainAt(leaseUntil: number, now: number): number {
-  return leaseUntil > now ? Math.min(leaseUntil, now + lookAgainMs) : now + lookAgainMs;
+/** At the end of the lease, but at most `pollMs` from now. If the lease has expired, the record is unknown and may stay so for long. */
+function nextPollAt(leaseUntil: number, now: number): number {
+  return leaseUntil > now ? Math.min(leaseUntil, now + pollMs) : now + pollMs;
 }
 
-/** The packet is done: completes its key, and acknowledges all packets that the key held. */
+/** Completes the key of a packet that is done, and acknowledges all packets that the key held. */
 export function completeKey(tally: Tally, row: PacketRow): void {
   if (row.key === null) return;
   const wasMine = settleKey(tally, row, { state: "completed", outcome: null });
-  for (const held of tally.table.heldBy(row.key, never)) {
-    // The key has another owner now, which does not know the packets that this packet held, and would not wake them: they
-    // become due, and try the key themselves.
-    if (!wasMine) letGo(tally, held);
+  for (const held of tally.table.heldBy(row.key, noLimit)) {
+    // The key has another owner now, which would not wake the packets that this packet held: they become due and try to
+    // begin the key themselves.
+    if (!wasMine) makeDue(tally, held);
     else acknowledge(tally, held, differ(held.key, row.key) ? "mismatch" : "duplicate");
   }
 }
 
-/** The packet has failed for good: frees its key, and makes the oldest packet that the key held due. */
+const noLimit = Number.MAX_SAFE_INTEGER;
+
+/** Frees the key of a packet that became a dead letter, and makes the oldest packet that the key held due. */
 export function freeKey(tally: Tally, row: PacketRow): void {
   if (row.key === null) return;
   const wasMine = settleKey(tally, row, { state: "free", forget: true });
-  for (const held of tally.table.heldBy(row.key, wasMine ? 1 : never)) letGo(tally, held);
+  for (const held of tally.table.heldBy(row.key, wasMine ? 1 : noLimit)) makeDue(tally, held);
 }
 
-function letGo(tally: Tally, held: PacketRow): void {
+function makeDue(tally: Tally, held: PacketRow): void {
   tally.table.change(held, { state: "due", hold: null, dueAt: tally.now });
   tally.wake(held, "due");
 }
 
-/** The ledger's rule: a packet without a fingerprint counts as the same packet. */
+/** As in the ledger: a key without a fingerprint matches every other. */
 function differ(a: PacketKey | null, b: PacketKey): boolean {
   return a !== null && a.fingerprint !== null && b.fingerprint !== null && a.fingerprint !== b.fingerprint;
 }
 
-/** Removes a packet whose key is completed, without a delivery. If the fingerprint differs, the edge may want a dead letter instead. */
+/**
+ * Removes a packet without delivering it, because its key is completed. If the fingerprint differs, the edge may ask for a dead
+ * letter instead.
+ */
 export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mismatch"): void {
   tally.note(row, why, row.key?.key ?? null);
   if (why === "mismatch" && row.key?.onMismatch === "deadLetter") {
@@ -97,7 +102,7 @@ export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mi
   tally.wake(row, why);
 }
 
-/** False: the packet no longer owns the key, and nothing was changed. */
+/** Returns false, and changes nothing, if the packet no longer owns the key. */
 function settleKey({ table, now }: Tally, { no, key }: PacketRow, to: Settlement): boolean {
   const id = key as RecordId;
   const owner = packetOwner(no);

@@ -1,18 +1,18 @@
 import type { PacketChanges, PacketRow, PacketTable, QueueId } from "./table.js";
 
-/** `dueAt` of a packet that waits for another packet to leave, not for a time. */
-export const never = Number.MAX_SAFE_INTEGER;
+/** `dueAt` of a packet that waits until another packet is settled and wakes it, not for a time. */
+export const untilWoken = Number.MAX_SAFE_INTEGER;
 
 type Entered = Pick<PacketRow, "place"> & Partial<Pick<PacketRow, "state" | "hold" | "dueAt">>;
 
-/** Takes the last place of a lane. A packet behind another one is held. */
+/** Assigns the last position of a lane. A packet behind another one is held. */
 export function enter(table: PacketTable, queue: QueueId, lane: string | null): Entered {
   if (lane === null) return { place: null };
   const last = table.lastPlace(queue, lane);
-  return last === null ? { place: 1 } : { place: last + 1, state: "held", hold: "lane", dueAt: never };
+  return last === null ? { place: 1 } : { place: last + 1, state: "held", hold: "lane", dueAt: untilWoken };
 }
 
-/** The row is removed, or has lost its place: the next packet of its lane is due. */
+/** Makes the next packet of a lane due, after `row` was removed or gave up its position. */
 export function leave(changes: PacketChanges, row: PacketRow): void {
   if (row.lane === null || row.place === null) return;
   const { table, now } = changes;

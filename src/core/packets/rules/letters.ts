@@ -1,10 +1,13 @@
 import type { Alert, DeadLetter } from "../operation.js";
 import { enter, leave } from "./lane.js";
-import { place } from "./place.js";
+import { placePacket } from "./place.js";
 import type { PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
-/** Makes a dead letter due again. A part waits for the other parts again; a packet that gave up its place goes to the end of its lane. */
+/**
+ * Retries a dead letter: makes it due again. A part waits for the other parts again; a packet that gave up its position goes to the
+ * end of its lane.
+ */
 export function reinject(table: PacketTable, no: number, alert?: Alert): Tally | undefined {
   const row = table.packet(no);
   if (row?.state !== "dead") return undefined;
@@ -15,7 +18,7 @@ export function reinject(table: PacketTable, no: number, alert?: Alert): Tally |
   if (row.part !== null && row.parts === null) {
     table.remove(row);
     const lane = row.lane === null ? null : { name: row.lane, deadBlocks: row.deadBlocks };
-    place(tally, { ...row, lane, letter, join: row.part, delayMs: 0, claim: false }, null);
+    placePacket(tally, { ...row, lane, letter, join: row.part, delayMs: 0, claim: false }, null);
   } else {
     const alive = { state: "due", hold: null, dead: null, note: null, dueAt: tally.now, since: row.attempt, crashes: 0 } as const;
     table.change(row, { ...alive, letter, ...(row.place === null ? enter(table, row, row.lane) : {}) });
@@ -30,7 +33,7 @@ function withAlert({ name, retentionMs }: DeadLetter, alert: Alert | undefined):
   return { name, retentionMs, ...(alert && { alert }) };
 }
 
-/** Removes a dead letter. The packets of its lane that it blocked go on. */
+/** Removes a dead letter. The next packet of a lane that it blocked becomes due. */
 export function discard(table: PacketTable, no: number): Tally | undefined {
   const row = table.packet(no);
   if (row?.state !== "dead") return undefined;

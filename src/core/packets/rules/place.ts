@@ -7,8 +7,8 @@ import { rowOf } from "./row.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
-/** Places a new packet: claimed by its sender, due in its queue, held behind another packet, or as a part of a join. */
-export function place(tally: Tally, packet: NewPacket, worker: number | null): Placed {
+/** Inserts a new packet: claimed by its sender, due in its queue, held behind another packet, or as a part of a join. */
+export function placePacket(tally: Tally, packet: NewPacket, worker: number | null): Placed {
   const { table, now } = tally;
   const claims = packet.claim && worker !== null && packet.delayMs === 0;
   if (claims && isPlain(packet) && table.flowState(packet.flow) === "active") return claimed(tally, rowOf(packet, now, worker));
@@ -62,9 +62,9 @@ function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   return { kind: verdict.kind };
 }
 
-/** The packet, joined with the oldest part of every other port. Undefined: a port has no part yet. */
+/** Joins the packet with the oldest part of every other port. Undefined: a port has no part yet. */
 function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart): PacketRow | undefined {
-  assert(row.execution !== null, "what is joined belongs to an execution");
+  assert(row.execution !== null, "a packet that is joined belongs to an execution");
   const waiting = table.parts(row.execution, node);
   const others = ports.filter((name) => name !== port).map((name) => waiting.find(({ part }) => part?.port === name));
   if (others.includes(undefined)) return undefined;

@@ -1,7 +1,7 @@
 import type { NewPacket } from "../operation.js";
 import type { PacketRow } from "./table.js";
 
-/** The row of a new packet. With an owner: the packet is claimed, and in its first attempt. */
+/** The row of a new packet. With an owner, the packet is claimed and in its first attempt. */
 export function rowOf(
   { no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket,
   now: number,

@@ -1,13 +1,13 @@
 import { assert, StoreRefusedError } from "../../errors/errors.js";
 import { decide } from "../../ledger/decide.js";
 import type { NewExecution, PacketAnswer, Placed, SendPackets } from "../operation.js";
-import { place } from "./place.js";
+import { placePacket } from "./place.js";
 import type { PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
 /**
- * Owner of a trigger's key in the ledger. The record's note repeats it, because notes are not encrypted and the execution's
- * number is read from there.
+ * Owner of a trigger's key in the ledger. The record's note repeats it, because the execution's number is read from the note, which is
+ * not encrypted.
  */
 const ownerPrefix = "execution:";
 
@@ -16,7 +16,7 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   const { worker, execution, packets } = send;
   const tally = new Tally(table);
   const { now } = tally;
-  // The reply to this send was lost, and the sender sends it again: its packets must not be placed a second time.
+  // The sender repeats a send whose reply was lost: its packets must not be inserted a second time.
   const there = execution ? table.execution(execution.no) !== undefined : packets.some(({ no }) => table.packet(no) !== undefined);
   if (there || hasAlerted(table, packets)) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
   if (execution && table.flowState(execution.flow) === "archived") return { kind: "archived" };
@@ -24,31 +24,31 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   if (execution) {
     const triggered = trigger(table, execution, now);
     if (triggered.kind === "before") return { kind: "triggered", execution: triggered.execution, mismatch: triggered.mismatch };
-    // This send was done before, and its reply was lost: the execution has ended and was purged since, its key is still there.
+    // The same, after the execution has ended and was purged: its key is still there.
     if (triggered.kind === "again") return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
     const { no, flow, entry, input, key, retentionMs } = execution;
     const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
     table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
     tally.began(no);
   }
-  // A worker that the store no longer knows must not claim: its lease cannot lapse again, so no other worker would ever take
-  // the packet over.
+  // A worker that the store no longer knows must not claim: it has no lease that could expire, so no other worker would ever
+  // take over the packet.
   const claimer = packets.some(({ claim }) => claim) && table.worker(worker) !== undefined ? worker : null;
-  const placed = packets.map((packet) => place(tally, packet, claimer));
+  const placed = packets.map((packet) => placePacket(tally, packet, claimer));
   tally.finish();
   return { kind: "packetsSent", now, placed, ended: tally.ended };
 }
 
 /**
- * A packet of this send has become a dead letter and was removed since; its alert is still in the store, so the send was done
- * before.
+ * Whether an alert of these packets is in the store. Then the send was applied before: a packet became a dead letter and was
+ * removed since.
  */
 function hasAlerted(table: PacketTable, packets: SendPackets["packets"]): boolean {
   for (const { letter } of packets) if (letter?.alert !== undefined && table.packet(letter.alert.no) !== undefined) return true;
   return false;
 }
 
-/** Where the packets of a send that was done before are now. A packet that is no longer in the store was settled. */
+/** The current states of packets that were sent before. A packet that is no longer in the store was settled. */
 export function found(table: PacketTable, { packets, worker }: Pick<SendPackets, "packets" | "worker">): Placed[] {
   return packets.map(({ no }) => {
     const row = table.packet(no);
@@ -60,12 +60,12 @@ export function found(table: PacketTable, { packets, worker }: Pick<SendPackets,
 type TriggerKey =
   /** The trigger has no key, or its key was free and is completed in this commit. */
   | { readonly kind: "new" }
-  /** This very trigger has completed the key before. */
+  /** This same trigger has completed the key before. */
   | { readonly kind: "again" }
-  /** An earlier trigger has completed the key: with another fingerprint, if `mismatch`. */
+  /** An earlier trigger has completed the key; with a different fingerprint, if `mismatch`. */
   | { readonly kind: "before"; readonly execution: number; readonly mismatch: boolean };
 
-/** Completes the key of a trigger in the commit that begins its execution; or finds the execution that has the key. */
+/** Completes the key of a trigger in the commit that begins its execution, or finds the execution that has the key. */
 function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number): TriggerKey {
   if (id === null) return { kind: "new" };
   const { scope, key, fingerprint, retentionMs } = id;
@@ -92,14 +92,14 @@ function trigger(table: PacketTable, { no, key: id }: NewExecution, now: number)
   if (begun.answer.kind === "started" && begun.next) {
     const to = { state: "completed", outcome: null } as const;
     const { next } = decide(begun.next, { verb: "settle", scope, key, owner, attempt: begun.next.attempt, to, note: owner }, now);
-    assert(next !== undefined, "what has just begun can be settled");
+    assert(next !== undefined, "an attempt that has just begun can be settled");
     table.putRecord(next, begun.past);
     return { kind: "new" };
   }
   const note = record?.note ?? "";
   if (!note.startsWith(ownerPrefix))
     throw new StoreRefusedError(
-      `[onceflow] the key "${key}" in scope "${scope}" is in use, and not by a trigger: trigger with another key, or keep this scope for triggers`,
+      `[onceflow] the key "${key}" in scope "${scope}" is already used by an operation that is not a trigger; use another key, or use this scope for triggers only`,
     );
   const execution = Number(note.slice(ownerPrefix.length));
   if (execution === no) return { kind: "again" };

@@ -2,7 +2,7 @@ import type { PacketAnswer, PacketOutcome, SettlePacket } from "../operation.js"
 import { toDead } from "./dead.js";
 import { completeKey, freeKey } from "./key.js";
 import { leave } from "./lane.js";
-import { place } from "./place.js";
+import { placePacket } from "./place.js";
 import { found } from "./send.js";
 import type { PacketRow, PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
@@ -13,15 +13,15 @@ export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAn
   const taken = to.kind === "done" && !to.keep ? table.take?.(no, worker, attempt) : undefined;
   const row = taken ?? table.packet(no);
   if (row?.owner !== worker || row.attempt !== attempt) {
-    // While the store knows a worker, only that worker changes its packets: a reap removes the worker with them. So this
-    // settling was done before and its reply was lost: it must not send its packets a second time.
+    // While the store knows a worker, only that worker changes its packets (a reap removes the worker together with them). So this
+    // settle was applied before and its reply was lost: it must not send its packets a second time.
     if (table.worker(worker) === undefined) return { kind: "packetStale" };
     return { kind: "packetSettled", now: table.now(), placed: found(table, settle), woken: [], ended: [] };
   }
   const tally = new Tally(table);
   outcome(tally, row, to, taken !== undefined);
   tally.output(row, outputs);
-  const placed = packets.map((packet) => place(tally, packet, worker));
+  const placed = packets.map((packet) => placePacket(tally, packet, worker));
   tally.finish();
   return { kind: "packetSettled", now: tally.now, placed, woken: tally.woken, ended: tally.ended };
 }
@@ -30,7 +30,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
   const { table, now } = tally;
   switch (to.kind) {
     case "done":
-      // A restarted packet has done nothing: its key is free for the packet that replaces it.
+      // A restarted packet did no work, so free its key for the packet that replaces it.
       if (to.note === "restarted") freeKey(tally, row);
       else completeKey(tally, row);
       if (to.note) tally.note(row, to.note, to.about ?? null);

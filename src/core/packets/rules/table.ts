@@ -3,8 +3,8 @@ import type { DeadLetter, NewPart, Woken } from "../operation.js";
 import type { ExecutionNote, ExecutionRecord, FlowState, PacketRecord } from "../packet.js";
 
 /**
- * The rows that the verbs of packets read and write, under one lock and without an await in between. Memory and SQLite
- * read and write their rows directly. PostgreSQL locks and reads all rows that a flush may touch, lets the verbs change them in
+ * The rows that the packet rules read and write, under one lock and without an await in between. Memory and SQLite
+ * access their rows directly. PostgreSQL locks and reads all rows that a flush may touch, applies the rules to them in
  * memory, and then writes the changes.
  */
 export interface PacketTable {
@@ -14,28 +14,28 @@ export interface PacketTable {
   insert(row: PacketRow): void;
   change(row: PacketRow, to: Partial<PacketRow>): void;
   remove(row: PacketRow): void;
-  /** Optional short cut: removes the row if (worker, attempt) own it, and returns it. Undefined: fall back to `packet`. */
+  /** Optional shortcut: removes and returns the row if (worker, attempt) own it. Undefined: fall back to `packet`. */
   take?(no: number, worker: number, attempt: number): PacketRow | undefined;
-  /** Packets without an owner, neither dead nor kept, that are due by `now`; ordered by (dueAt, no). */
+  /** Packets without an owner, neither dead nor kept, that are due at `now`; ordered by (dueAt, no). */
   due(queue: QueueId, now: number, limit: number): readonly PacketRow[];
   /** When the first packet of the queue is due. Null: the queue has none, or all of them wait for another packet. */
   nextDue(queue: QueueId): number | null;
   ownedBy(worker: number): readonly PacketRow[];
 
-  /** The highest place that is taken in a lane. */
+  /** The highest position in a lane. Null: the lane is empty. */
   lastPlace(queue: QueueId, lane: string): number | null;
-  /** The packet with the lowest place of a lane. */
+  /** The packet with the lowest position in a lane. */
   head(queue: QueueId, lane: string): PacketRow | undefined;
-  /** Packets that this key holds, ordered by (createdAt, no). */
+  /** Packets that are held because of this key, ordered by (createdAt, no). */
   heldBy(key: RecordId, limit: number): readonly PacketRow[];
   /** Waiting parts of an execution, or of one of its nodes; ordered by (createdAt, no). */
   parts(execution: number, node?: string): readonly PacketRow[];
 
   record(id: RecordId): LedgerRecord | undefined;
   putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void;
-  /** Optional: remember the record as this packet began it. */
+  /** Optional: remembers the record as this packet began it. */
   begun?(no: number, record: LedgerRecord): void;
-  /** Optional short cut: replaces that record if the store still has it unchanged. False: fall back to `record`. */
+  /** Optional shortcut: replaces the remembered record if the store still has it unchanged. False: fall back to `record`. */
   settleBegun?(no: number, settled: (record: LedgerRecord) => LedgerRecord | undefined): boolean;
 
   execution(no: number): ExecutionSums | undefined;
@@ -54,7 +54,7 @@ export interface PacketTable {
   removeWorker(no: number): void;
 }
 
-/** What the rules need from the verb that calls them: its table, its time, and a way to report packets that it wakes. */
+/** What `lane.ts` and `dead.ts` need from their caller: its table, its time, and a callback for packets that become due. */
 export interface PacketChanges {
   readonly table: PacketTable;
   readonly now: number;
@@ -67,9 +67,9 @@ export interface QueueId {
 }
 
 export interface PacketRow extends PacketRecord {
-  /** Of a held packet: whether its key or its lane holds it. */
+  /** For a held packet: whether it waits for its key or for its lane. */
   readonly hold: "key" | "lane" | null;
-  /** The packet's place in its lane. Null: it has no lane, or gave its place up when it became a dead letter. */
+  /** Position in the lane. Null: the packet has no lane, or gave up its position when it became a dead letter. */
   readonly place: number | null;
   readonly deadBlocks: boolean;
   readonly part: NewPart | null;
@@ -80,6 +80,6 @@ export interface ExecutionRow extends ExecutionRecord {
   readonly retentionMs: number | null;
 }
 
-/** The members of an execution that the verbs read, and those that they change. */
+/** The members of an execution that the rules read, and those that they change. */
 export type ExecutionSums = Pick<ExecutionRow, "no" | "flow" | "open" | "duplicates" | "dead" | "endedAt" | "outputs" | "retentionMs">;
 export type ExecutionChange = Pick<ExecutionRow, "open" | "duplicates" | "dead" | "endedAt" | "outputs">;

@@ -13,7 +13,7 @@ interface Change {
 }
 
 /**
- * Sums up what one verb changes in executions. A packet that is removed and a packet that is sent cancel out: a chain of
+ * Sums up the changes of one operation to executions. A packet that is removed and a packet that is sent cancel out, so a chain of
  * nodes writes its execution only at its end.
  */
 export class Tally {
@@ -21,7 +21,7 @@ export class Tally {
   readonly now: number;
   #woken: Woken[] | undefined;
   #ended: Ended[] | undefined;
-  /** The first execution that the verb changes; nearly always the only one. */
+  /** The first execution that the operation changes; nearly always the only one. */
   #first: Change | undefined;
   #others: Map<number, Change> | undefined;
 
@@ -34,7 +34,7 @@ export class Tally {
     return this.#woken ?? none;
   }
 
-  /** Executions that the verb has ended. */
+  /** Executions that the operation has ended. */
   get ended(): readonly Ended[] {
     return this.#ended ?? none;
   }
@@ -47,7 +47,7 @@ export class Tally {
     sum.dead += change.dead ?? 0;
   }
 
-  /** The verb begins this execution. If none of its packets is under way after the verb, it ends at once. */
+  /** Records that the operation begins this execution. If it has no open packet afterwards, it ends at once. */
   began(execution: number): void {
     this.#of(execution).began = true;
   }
@@ -72,9 +72,9 @@ export class Tally {
   }
 
   /**
-   * Writes the sums. An execution without packets under way has ended, and its waiting parts are closed: no packet can fill
-   * the other ports any more. A part that is re-injected after the end is not closed: it waits for other parts that are
-   * re-injected.
+   * Writes the sums. An execution without open packets has ended, and its waiting parts are closed: no packet can fill the
+   * other ports any more. A part that is retried by hand after the end is not closed: it waits for other parts that are
+   * retried.
    */
   finish(): void {
     if (this.#first !== undefined) this.#write(this.#first);
@@ -102,8 +102,8 @@ export class Tally {
   }
 
   /**
-   * Parts whose other ports cannot be filled any more. If branches of the execution were acknowledged as duplicates, and none
-   * died, the parts count as duplicates; else they become dead letters.
+   * Closes parts whose other ports cannot be filled any more. If packets of the execution were acknowledged as duplicates and none
+   * is a dead letter, the parts count as duplicates; else they become dead letters.
    */
   #closeParts(execution: number, sum: { duplicates: number; dead: number }): void {
     const duplicated = sum.duplicates > 0 && sum.dead === 0;

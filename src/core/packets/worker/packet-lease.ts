@@ -9,9 +9,9 @@ export interface LeaseHost {
   readonly background?: boolean;
   /** Called before every renewal. */
   beforeRenewal?(): Promise<void>;
-  /** Whether the worker has no packets: it may take another number. */
+  /** Whether the worker has no packets, so that it may change its number. */
   isIdle(): boolean;
-  /** Called when another worker has its packets, or may have them: the store could not be reached for a whole lease. */
+  /** Called when another worker has, or may have, taken over the packets: the lease expired. */
   onLost(): void;
   /** Called when the worker has a new number after it lost the old one. */
   onRejoined(): void;
@@ -21,8 +21,8 @@ export interface LeaseHost {
 const leaseId = "worker";
 
 /**
- * The lease of a worker that claims packets: renews it, and joins again under another number when the renewal came too late.
- * While the event loop is stuck, the store's heartbeat thread renews instead.
+ * The lease of a worker that claims packets. Renews it, and joins again under a new worker number if a renewal came too late.
+ * While the event loop is blocked, the store's heartbeat thread renews instead.
  */
 export class PacketLease {
   readonly #store: Store;
@@ -55,8 +55,9 @@ export class PacketLease {
   }
 
   /**
-   * The store no longer knows `worker`: it was silent for too long and has `lost` its packets, or it has left. A claim and a
-   * renewal may both find that out; the second one must not take the new number from under what was claimed with it.
+   * Joins again after the store answered that it does not know `worker`: its lease expired and it has `lost` its packets, or it has
+   * left. A claim and a renewal may both get that answer; the second one must not replace the new number, under which packets may
+   * already be claimed.
    */
   async rejoin(worker: number, { lost }: { readonly lost: boolean }): Promise<void> {
     if (worker !== this.#registration.worker || this.#stopped) return;
@@ -66,7 +67,7 @@ export class PacketLease {
     await this.#joining;
   }
 
-  /** Running work is aborted before the worker has its new number: the store refuses what that work still settles. */
+  /** Aborts running work before the worker gets its new number: the store refuses what that work still settles. */
   async #join(lost: boolean): Promise<void> {
     if (lost) this.#host.onLost();
     await this.#registration.join();

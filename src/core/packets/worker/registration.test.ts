@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Store } from "../../store/store.js";
 import { WorkerRegistration } from "./registration.js";
 
-/** A store that counts in whole milliseconds, as all do, and a process whose clock is between two of them. */
+/** A store that counts in whole milliseconds, as all stores do, and a process with a finer clock. */
 function between() {
   const at = { now: 1000.7 };
   const lease = { until: 0 };
@@ -23,7 +23,7 @@ function between() {
   return { at, lease, registration };
 }
 
-test("who is sure of its lease has it in the store, too, to the last fraction of a millisecond", async () => {
+test("a worker that is sure of its lease still has it in the store, to the last fraction of a millisecond", async () => {
   const { at, lease, registration } = between();
   for (const ask of [() => registration.join(), () => registration.renew()]) {
     await ask();

@@ -8,7 +8,7 @@ import { numbersPerWorker } from "../packet.js";
  *
  *   not registered  `worker` is 0: before the first `join`, and after `leave`
  *   sure            the lease is valid by this process's clock: no other worker can have taken over its packets
- *   unsure          the lease may have expired in the store; the next renewal tells
+ *   unsure          the lease may have expired in the store; the next renewal answers that
  */
 export class WorkerRegistration {
   readonly #store: Store;
@@ -16,8 +16,8 @@ export class WorkerRegistration {
   #worker = 0;
   #count = 0;
   /**
-   * Counted from when it was asked for: the store's own lease ends later than this, never earlier. It counts in whole
-   * milliseconds, rounded down, so its lease may be one shorter than what was asked for.
+   * Counted from the time of the request, so the lease in the store ends later than this, never earlier. The store counts in whole
+   * milliseconds, rounded down, so its lease may be one millisecond shorter than requested.
    */
   #sureUntil = 0;
   #joining: Promise<void> | undefined;
@@ -37,7 +37,7 @@ export class WorkerRegistration {
     return now < this.#sureUntil;
   }
 
-  /** Gets a new worker number under a new lease. Concurrent callers share one number: the lease of any other would lapse. */
+  /** Gets a new worker number with a new lease. Concurrent callers share one number: the lease of a second one would not be renewed. */
   join(): Promise<void> {
     this.#joining ??= this.#join().finally(() => {
       this.#joining = undefined;
@@ -52,14 +52,14 @@ export class WorkerRegistration {
     this.#sureUntil = asked + this.#leaseMs - storeStepMs;
   }
 
-  /** Gives the number up first, then tells the store: an answer that arrives in between is not taken for this worker's. */
+  /** Gives up the number first and then calls the store: an answer that arrives in between must not be attributed to this worker. */
   async leave(): Promise<void> {
     const worker = this.#worker;
     this.#worker = 0;
     await this.#store.packets.leave(worker);
   }
 
-  /** Extends the lease. False: the store no longer knows the number. */
+  /** Extends the lease. Returns false if the store no longer knows the number. */
   renew(): Promise<boolean> {
     this.#renewing ??= this.#renew().finally(() => {
       this.#renewing = undefined;

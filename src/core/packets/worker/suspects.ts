@@ -6,7 +6,7 @@ import type { PacketOutcome } from "../operation.js";
 import type { PacketRecord } from "../packet.js";
 import { trialHistory, trialOf } from "./trial.js";
 
-/** A claimed packet, and whatever its worker knows of it. */
+/** A claimed packet, with data of its worker. */
 interface Claimed {
   readonly packet: PacketRecord;
 }
@@ -15,20 +15,20 @@ interface SuspectHost<Item extends Claimed> {
   readonly store: Store;
   readonly leaseMs: number;
   readonly inHand: InHand;
-  /** Whether so many deaths of workers that had nothing else are too many: the packet is not delivered again. */
+  /** Whether the packet must not be delivered again, because `died` workers crashed while they delivered it alone. */
   isOver(packet: PacketRecord, died: number): boolean;
   stopped(): boolean;
-  /** Delivers it, or hands it back where the worker stops. Resolves when it is settled. */
+  /** Delivers the packet, or releases it if the worker stops. Resolves when it is settled. */
   deliver(item: Item): Promise<void>;
-  /** It is this worker's no more, and was not delivered. */
+  /** Called when this worker no longer owns the packet and has not delivered it. */
   left(item: Item): void;
   trouble(error: unknown): void;
 }
 
 /**
- * Delivers suspects one at a time, with no other packet beside them. Before such an attempt begins, a note is written under the
- * packet's fence (worker, attempt): the worker has no other packet. If the worker dies then, the next worker reads the note
- * and counts the death. A worker that dies before the note is written is not counted.
+ * Delivers suspects one at a time, each alone in the worker. Before the attempt begins, a note in the packet's history, written under its
+ * fence (worker, attempt), says that the worker has no other packet. If the worker crashes after that, the next worker reads the note
+ * and counts the crash against the packet. A crash before the note is written is not counted.
  */
 export class PacketSuspects<Item extends Claimed> {
   readonly #host: SuspectHost<Item>;
@@ -39,12 +39,12 @@ export class PacketSuspects<Item extends Claimed> {
     this.#host = host;
   }
 
-  /** How many are here. */
+  /** Number of suspects that wait or run. */
   get size(): number {
     return this.#waiting.length + (this.#running ? 1 : 0);
   }
 
-  /** Whether a packet has to be delivered by itself. One that died too often is not delivered at all, and needs no turn. */
+  /** Whether a packet has to be delivered alone. False for a packet with too many crashes: it is not delivered at all. */
   has({ packet }: Claimed): boolean {
     if (packet.crashes < suspectDeaths) return false;
     const { deaths, died } = trialOf(packet);
@@ -72,7 +72,7 @@ export class PacketSuspects<Item extends Claimed> {
       return item;
     });
     if (tried !== undefined) return;
-    // Other deliveries take longer than a lease: it must not keep the worker from its work.
+    // Other deliveries take longer than a lease. Release the suspect, so that it does not block the worker.
     await this.#settle(packet, { kind: "release", delayMs: busyFactor * leaseMs });
     this.#host.left(item);
   }
@@ -83,11 +83,11 @@ export class PacketSuspects<Item extends Claimed> {
     const { packet } = item;
     const history = trialHistory(packet, true, Date.now());
     if (!(await this.#settle(packet, { kind: "trial", history }))) return this.#host.left(item);
-    // Not a copy: what is sealed is opened when it is asked for.
+    // Not a copy: a copy would decrypt all fields.
     const marked = Object.create(packet, { history: { value: history, enumerable: true } }) as PacketRecord;
     let over = false;
     const clear = async () => {
-      // Others come in when it is written: a death beside them must not count.
+      // Clear the note before other packets may run beside it: a crash from then on must not count.
       const isOurs = await this.#settle(marked, { kind: "trial", history: trialHistory(packet, false, Date.now()) });
       if (isOurs && !over) reopen();
     };
@@ -100,7 +100,7 @@ export class PacketSuspects<Item extends Claimed> {
     }
   }
 
-  /** Whether the packet is still this worker's, as far as the store knows. */
+  /** Returns whether this worker still owns the packet. */
   async #settle({ no, owner, attempt }: PacketRecord, to: PacketOutcome): Promise<boolean> {
     const { store } = this.#host;
     const packet = { verb: "settlePacket", no, worker: owner as number, attempt, to, packets: [], outputs: [] } as const;

@@ -6,7 +6,7 @@ import { startRun } from "./start.js";
 import type { RunTable } from "./table.js";
 import { writeChunks } from "./write.js";
 
-/** Applies an operation to the rows of a table, and answers it. The caller makes what was changed durable, or undoes it. */
+/** Applies an operation to the rows of a table and returns its answer. The caller commits the changes or rolls them back. */
 export function applyRun(table: RunTable, operation: RunOperation): RunAnswer {
   switch (operation.verb) {
     case "start":

@@ -9,7 +9,7 @@ export function changeHooks(table: RunTable, run: string, changes: readonly Hook
 }
 
 /**
- * The tokens that an entry wanted for its hooks and did not get. From the entry and the hooks as they are after it, so that an
+ * The tokens that an entry requested for its hooks but did not get. Computed from the entry and the hooks after it, so that an
  * append that is sent again gets the same answer.
  */
 export function conflictsAfter(table: Pick<RunTable, "hook">, run: string, entry: Entry | undefined): readonly string[] {
@@ -17,7 +17,7 @@ export function conflictsAfter(table: Pick<RunTable, "hook">, run: string, entry
   return entry.hooks.flatMap((change, i, changes) => {
     if (!("add" in change)) return [];
     const hook = table.hook(change.add);
-    // Made and gone again within this very entry.
+    // Created and removed again by this same entry.
     const brief = entry.then.kind === "end" || changes.slice(i).some((later) => "drop" in later && later.drop === change.add);
     const made = hook === undefined ? brief : hook.run === run && (brief || hook.about === change.about);
     return made ? [] : [change.add];

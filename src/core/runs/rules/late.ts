@@ -4,8 +4,8 @@ import { expiryOf } from "./expiry.js";
 import type { RunTable } from "./table.js";
 
 /**
- * Writes an entry after the end of a run. Several writers may write in the epoch of the end: a writer that sends its entry
- * again is recognised by the events that stand there.
+ * Writes an entry after the end of a run. Several writers may write in the epoch of the end, so an entry that is sent
+ * again is recognized by its events.
  */
 export function appendLate(table: RunTable, { id, epoch, seq, events, unsettled }: AppendLate): RunAnswer {
   const run = table.run(id);

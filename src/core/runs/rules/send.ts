@@ -2,7 +2,7 @@ import type { RunAnswer, Send } from "../operation.js";
 import { hasEnded } from "../run.js";
 import type { RunState, RunTable, RunUpdate } from "./table.js";
 
-/** Delivers mail to a run, or to the run that has a hook. Mail with a known key has arrived, also when the run has ended since. */
+/** Delivers mail to a run, or to the run with a hook. Mail with a known key was delivered before, even if the run has ended since. */
 export function sendMail(table: RunTable, { to, kind, about, payload, key }: Omit<Send, "verb">): RunAnswer {
   const hook = "token" in to ? table.hook(to.token) : undefined;
   const id = "token" in to ? hook?.run : to.run;
@@ -18,7 +18,10 @@ export function sendMail(table: RunTable, { to, kind, about, payload, key }: Omi
   return { kind: "sent", run: run.id, duplicate: false };
 }
 
-/** A run without an owner is due for every worker, and keeps its place if it was due. An owner sees the mail at its next renewal. */
+/**
+ * Makes a run without an owner due for every worker; if it was due already, it keeps its time. (An owner sees the mail at its next
+ * renewal.)
+ */
 function woken({ wakeAt }: RunState, now: number): RunUpdate {
   return { wakeAt: Math.min(wakeAt ?? now, now), avoid: [], avoidUntil: null };
 }

@@ -6,7 +6,7 @@ import type { RunTable } from "./table.js";
 import { writeThen } from "./then.js";
 import { changeStreams, putChunks } from "./write.js";
 
-/** The creator finds its own run when it sends the start again after a lost reply; any other creator gets to see the run. */
+/** Creates a run. A creator that sends its start again after a lost reply finds its own run; any other creator gets the answer "exists". */
 export function startRun(table: RunTable, start: StartRun): RunAnswer {
   const { id, creator, first } = start;
   const now = table.now();
@@ -55,9 +55,9 @@ function newRun({ id, workflow, input, fingerprint, parent, creator, retentionMs
 }
 
 /**
- * Writes everything that goes with an entry, behind its fence. The run itself comes last: a child that ends at once has sent
- * its mail by then, and a release must see that mail. In this file because the two call each other: an entry starts children, and
- * a start may bring its first entry.
+ * Writes everything that belongs to an entry, after its fence has passed. The run itself comes last: a child that ends at once has sent
+ * its mail by then, and a release must see that mail. In this file because the two functions call each other: an entry starts children, and
+ * a start may have a first entry.
  */
 export function followEntry(table: RunTable, id: string, entry: Entry): void {
   changeHooks(table, id, entry.hooks);

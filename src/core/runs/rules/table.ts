@@ -3,55 +3,55 @@ import type { Then } from "../operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../run.js";
 
 /**
- * The rows that the rules of runs read and write, under one lock and without an await in between. Memory and SQLite bring
- * their own rows. PostgreSQL and MongoDB load the rows that an operation may touch, apply the rules to them, and write the
- * difference.
+ * The rows that the rules of runs read and write, under one lock and without an await in between. Memory and SQLite access
+ * their rows directly. PostgreSQL and MongoDB load the rows that an operation may touch, apply the rules to them, and write the
+ * changes.
  */
 export interface RunTable {
-  /** One instant for a whole operation. */
+  /** The same time for a whole operation. */
   now(): number;
 
   run(id: string): RunState | undefined;
-  /** The whole run, for a caller that gets to see it. */
+  /** The whole run, for an answer that contains it. */
   record(id: string): RunRecord | undefined;
-  /** False: a run with this id exists. */
+  /** Returns false if a run with this id exists. */
   insertRun(run: RunRecord): boolean;
   changeRun(id: string, to: RunUpdate): void;
-  /** In one go: ends a run that has neither a parent nor hooks. False: nothing was done, and `run` has to be asked. */
+  /** Optional shortcut: ends a run that has neither a parent nor hooks. False: nothing was done; fall back to `run`. */
   endPlain?(id: string, end: RunEnd): boolean;
 
-  lastEntry(run: string): EntryPlace | undefined;
+  lastEntry(run: string): EntryFence | undefined;
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined;
   insertEntry(run: string, entry: JournalEntry): void;
-  /** In one go: checks the fence (`canAppend`) and inserts the entry. False: not inserted, and `run` has to be asked why. */
+  /** Optional shortcut: checks the fence (`canAppend`) and inserts the entry. False: not inserted; fall back to `run`. */
   insertFenced?(run: string, entry: JournalEntry): boolean;
 
   hasMail(run: string, key: string): boolean;
-  /** False: the run has mail with this key. */
+  /** Returns false if the run has mail with this key. */
   insertMail(run: string, key: string, mail: Mail): boolean;
 
   hook(token: string): Pick<HookRecord, "run" | "about"> | undefined;
-  /** False: the token is taken. */
+  /** Returns false if the token is used. */
   insertHook(hook: HookRecord): boolean;
   removeHook(run: string, token: string): void;
   removeHooks(run: string): void;
 
   hasEndedStream(run: string, stream: string): boolean;
-  /** The first place of a stream that has no chunk. */
-  nextPlace(run: string, stream: string): number;
-  /** False: the writer has a chunk with this count in the stream. */
-  insertChunk(run: string, place: number, chunk: Chunk): boolean;
+  /** The index of the next chunk of a stream. */
+  nextIndex(run: string, stream: string): number;
+  /** Returns false if the writer has a chunk with this count in the stream. */
+  insertChunk(run: string, index: number, chunk: Chunk): boolean;
   /** The attempt that has written the chunk with this writer and count. */
   chunkAttempt(run: string, chunk: Chunk): number;
-  /** Takes the place of the chunk with the same writer and count. */
+  /** Replaces the chunk with the same writer and count, at its index. */
   replaceChunk(run: string, chunk: Chunk): void;
   /** Makes all chunks void that earlier attempts of the writer have left. */
   voidChunks(run: string, voided: Voided): void;
-  /** Streams of the run have changed: readers may wait for that. */
+  /** Called when streams of the run have changed: readers may wait for that. */
   grown?(run: string): void;
 }
 
-/** The part of a run by which the rules decide. */
+/** The members of a run that the rules need to decide. */
 export type RunState = Pick<
   RunRecord,
   | "id"
@@ -72,7 +72,7 @@ export type RunState = Pick<
   | "unsettled"
 >;
 
-/** The part of a run that changes after its start. */
+/** The members of a run that can change after its start. */
 export type RunUpdate = Partial<
   Pick<
     RunRecord,
@@ -94,14 +94,15 @@ export type RunUpdate = Partial<
     | "unsettled"
   >
 > & {
-  /** When it may be purged (rules/expiry.ts), for a store that finds it by that. */
+  /** When the run may be purged (rules/expiry.ts), for stores that have an index on it. */
   readonly expiresAt?: number | null;
 };
 
-/** The end of a run at this instant, with the mail that its last entry has taken in. */
+/** The end of a run now, with the mail that its last entry consumes. */
 export interface RunEnd extends Pick<Extract<Then, { kind: "end" }>, "status" | "output"> {
   readonly unsettled: number;
   readonly consumed: number | null;
 }
 
-export type EntryPlace = Pick<JournalEntry, "seq" | "epoch">;
+/** Number and epoch of an entry: what the fence compares. */
+export type EntryFence = Pick<JournalEntry, "seq" | "epoch">;

@@ -4,7 +4,7 @@ import { expiryOf } from "./expiry.js";
 import { sendMail } from "./send.js";
 import type { RunState, RunTable, RunUpdate } from "./table.js";
 
-/** Writes to the run itself what an entry says of it. Most entries say nothing, and the run is not even read. */
+/** Applies an entry's `then` to its run. Most entries change nothing, and then the run is not read. */
 export function writeThen(table: RunTable, id: string, { then, consumed, trial }: Entry): void {
   if (then.kind === "hold" && consumed === null && trial === undefined) return;
   const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }) };
@@ -16,7 +16,7 @@ export function writeThen(table: RunTable, id: string, { then, consumed, trial }
   else end(table, run, taken, then);
 }
 
-/** Mail that came while the run had an owner woke no worker: unless it was taken in, the run is due at once. */
+/** Mail that arrived while the run had an owner did not make it due: unless it was consumed, the run is due at once. */
 function released(run: RunState, consumed: number | null, then: Extract<Then, { kind: "release" }>, now: number): RunUpdate {
   const wakeAt = run.mail > (consumed ?? run.consumed) ? now : then.wakeAt;
   const { workers = [], until = null } = then.avoid ?? {};
@@ -24,7 +24,7 @@ function released(run: RunState, consumed: number | null, then: Extract<Then, { 
   return { owner: null, wakeAt, status: then.status, trouble: then.trouble, ...avoided };
 }
 
-/** The parent's mail is written with the end: no crash leaves an ended child that its parent waits for. */
+/** The mail to the parent is written with the end, so that no crash can leave a parent waiting for an ended child. */
 function end(table: RunTable, run: RunState, taken: RunUpdate, { status, output, unsettled = 0 }: Extract<Then, { kind: "end" }>): void {
   const endedAt = table.now();
   const expiresAt = expiryOf({ endedAt, retentionMs: run.retentionMs, unsettled });
@@ -35,7 +35,7 @@ function end(table: RunTable, run: RunState, taken: RunUpdate, { status, output,
   sendMail(table, { to: { run: run.parent }, kind: "child", about: run.id, payload, key: childKey(run.id) });
 }
 
-/** Names the mail about the end of a child among all mail of its parent. */
+/** The mail key for the end of a child. */
 export function childKey(child: string): string {
   return `child\0${child}`;
 }

@@ -3,7 +3,7 @@ import type { Entry, RunAnswer, WriteChunks } from "../operation.js";
 import { isHeld } from "./fence.js";
 import type { RunTable } from "./table.js";
 
-/** Writes chunks of step bodies. A late body of an owner that was overtaken writes nothing between those of its successor. */
+/** Writes chunks of step bodies. A late body of a former owner must not write between the chunks of its successor. */
 export function writeChunks(table: RunTable, { id, epoch, chunks }: WriteChunks): RunAnswer {
   const run = table.run(id);
   if (run === undefined || !isHeld(run, epoch)) return { kind: "overtaken" };
@@ -17,7 +17,7 @@ export function writeChunks(table: RunTable, { id, epoch, chunks }: WriteChunks)
   return { kind: "written", closed };
 }
 
-/** With an entry: first the chunks of attempts that do not count become void, then the new ones are written. */
+/** Applies the stream changes of an entry: chunks of attempts that do not count become void, then new chunks are written. */
 export function changeStreams(table: RunTable, run: string, { voids, chunks }: Entry): void {
   if (voids === undefined && chunks === undefined) return;
   for (const voided of voids ?? []) table.voidChunks(run, voided);
@@ -26,15 +26,15 @@ export function changeStreams(table: RunTable, run: string, { voids, chunks }: E
 }
 
 /**
- * A chunk gets the next place of its stream once. The same writer and count again replaces it in that place, unless a later
- * attempt has written it: a body that outlived its time must not undo what its next attempt wrote.
+ * A new chunk gets the next index of its stream. A chunk with the same writer and count replaces it at that index, unless a later
+ * attempt has written it: a body that runs after its timeout must not overwrite chunks of the next attempt.
  */
 export function putChunks(table: RunTable, run: string, chunks: readonly Chunk[]): void {
   const next = new Map<string, number>();
   for (const chunk of chunks) {
-    const place = next.get(chunk.stream) ?? table.nextPlace(run, chunk.stream);
-    const inserted = table.insertChunk(run, place, chunk);
+    const index = next.get(chunk.stream) ?? table.nextIndex(run, chunk.stream);
+    const inserted = table.insertChunk(run, index, chunk);
     if (!inserted && table.chunkAttempt(run, chunk) <= chunk.attempt) table.replaceChunk(run, chunk);
-    next.set(chunk.stream, inserted ? place + 1 : place);
+    next.set(chunk.stream, inserted ? index + 1 : index);
   }
 }

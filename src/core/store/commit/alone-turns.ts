@@ -1,30 +1,33 @@
 import { NotKnownError, UnreachableError } from "../../errors/errors.js";
 
-/** So many different operations failed alone, and none succeeded in between: the server takes nothing now. */
+/** If this many different operations fail alone without a success in between, the server itself is failing. */
 const failedInARowMax = 20;
-/** So many went alone and succeeded, one after the other: the next go two by two, then four by four, until one fails. */
+/** After this many successes alone in a row, operations are sent in groups of two, then four, and so on, until one fails. */
 const succeededInARowMin = 8;
 
-/** How many operations go at once, when so many flushes of operations that go alone were answered one after the other. */
+/** Number of operations per flush, after `answeredInARow` flushes of operations that go alone were answered. */
 export function groupSize(answeredInARow: number, max: number): number {
   return Math.min(2 ** Math.max(0, answeredInARow - succeededInARowMin), max);
 }
 
 /**
- * Operations that go alone, because a flush that they shared was answered with an error: which of them is next, and how many
- * may go at once.
+ * Decides which operations are sent alone next, and how many at once. Operations go alone after a flush with several operations was
+ * answered with an error, so that the operation that causes the error does not fail the others.
  *
- * States of an operation: together (as every new one) → alone, when a flush of several was answered with an error → failed
- * alone, when it was answered with an error alone: it is alone again when its caller hands it in again. An answer ends both.
+ *   together       every new operation
+ *   alone          a flush of several with this operation was answered with an error
+ *   failed alone   the operation itself was answered with an error; it goes alone again if its caller submits it again
+ *
+ * A successful answer ends both.
  */
 export class AloneTurns<Op extends object> {
-  /** Undefined until the first one: nearly no process has any, and looking one up costs as much as queueing it. */
+  /** Undefined until the first failure: nearly no process has any, and a lookup costs as much as queueing. */
   #failedAlone: WeakSet<Op> | undefined;
   /** Operations that have failed alone since the last success. */
   readonly #failedInARow = new Set<Op>();
-  /** Flushes of operations that go alone that were answered since the last one that failed. */
+  /** Answered flushes of operations that go alone, since the last one that failed. */
   #succeededInARow = 0;
-  /** Which of them goes first. It moves on when all that were sent have failed: the others get their turn. */
+  /** Index of the operation that goes first. It advances when the sent operations have failed, so that the others get their turn. */
   #first = 0;
   #aloneNext = false;
 
@@ -32,14 +35,17 @@ export class AloneTurns<Op extends object> {
     return this.#failedAlone?.has(operation) ?? false;
   }
 
-  /** Whether the next flush is one of operations that go alone: every other one is. */
+  /** Whether the next flush is for operations that go alone: every other flush is. */
   next(): boolean {
     const alone = this.#aloneNext;
     this.#aloneNext = !alone;
     return alone;
   }
 
-  /** Of those that could go, those that do: one; when many have succeeded, several, but never one that has failed alone among others. */
+  /**
+   * Chooses from the ready operations: one, or several after many successes, but never an operation that has failed alone together
+   * with others.
+   */
   choose<Member extends { readonly operation: Op }>(ready: readonly Member[], max: number): Member[] {
     const first = ready[this.#first % ready.length];
     if (first === undefined) return [];
@@ -48,24 +54,24 @@ export class AloneTurns<Op extends object> {
     return ready.filter(({ operation }) => !this.hasFailedAlone(operation)).slice(0, size);
   }
 
-  /** An operation that was sent alone was answered. */
+  /** Records that an operation that was sent alone was answered. */
   clear(operation: Op): void {
     this.#failedAlone?.delete(operation);
   }
 
-  /** An operation that was sent alone lost a race. One that has failed alone stays alone, and the others have their turns before it. */
+  /** Whether an operation that lost a race stays alone: if it has failed alone before. Then the others get their turn first. */
   staysAlone(operation: Op): boolean {
     if (!this.hasFailedAlone(operation)) return false;
     this.#first += 1;
     return true;
   }
 
-  /** A flush of operations that go alone was answered. */
+  /** Records that a flush of operations that go alone was answered. */
   flushAnswered(): void {
     this.#succeededInARow += 1;
   }
 
-  /** At least one operation was written, or read: the server is well. */
+  /** Records that the server has answered an operation, so that it is not failing as a whole. */
   serverAnswered(): void {
     this.#failedInARow.clear();
   }
@@ -75,9 +81,9 @@ export class AloneTurns<Op extends object> {
   }
 
   /**
-   * The operation failed alone. True when so many did, one after the other, that it is the state of the server, and not one of
-   * them: all that wait alone are to fail with it, so that they come again together. Thousands that come back one by one would
-   * lose their leases to a server that is well again.
+   * Records that an operation failed alone. Returns true if so many failed in a row that the server itself must be failing: then all
+   * operations that wait alone must fail too, so that their callers submit them again together. Sent one by one, thousands of
+   * operations would lose their leases although the server works again.
    */
   recordFailedAlone(operation: Op, error: unknown): boolean {
     this.#failedAlone ??= new WeakSet();

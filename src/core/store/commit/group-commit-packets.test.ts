@@ -35,13 +35,13 @@ function commitTo(flush: (numbers: number[]) => readonly (PacketAnswer | "again"
 
 const numbers = (length: number, from = 1) => Array.from({ length }, (_, i) => from + i);
 
-test("what waits goes out together, in the order in which it was handed in", async () => {
+test("waiting operations are flushed together, in the order of submission", async () => {
   const { commit, flushes } = commitTo((all) => all.map(() => settled));
   await Promise.all([30, 4, 200, 1].map((no) => commit.submit(settle(no))));
   expect(flushes).toEqual([[30, 4, 200, 1]]);
 });
 
-test("one flush at a time; what comes meanwhile is the next one", async () => {
+test("one flush at a time; operations submitted meanwhile are in the next one", async () => {
   let open = (): void => {};
   const { commit, flushes } = commitTo(async (all) => {
     if (flushes.length === 1) await new Promise<void>((go) => (open = go));
@@ -57,36 +57,36 @@ test("one flush at a time; what comes meanwhile is the next one", async () => {
   expect(flushes).toEqual([[1], [2, 3]]);
 });
 
-test("a flush has a bound", async () => {
+test("the size of a flush is limited", async () => {
   const { commit, flushes } = commitTo((all) => all.map(() => settled));
   await Promise.all(numbers(1000).map((no) => commit.submit(settle(no))));
   expect(flushes.map(({ length }) => length)).toEqual([512, 488]);
 });
 
-test("what lost a race goes first in the next flush; the others have their answers", async () => {
+test("an operation that lost a race is first in the next flush; the others get their answers", async () => {
   const { commit, flushes } = commitTo((all) => all.map((no) => (no === 2 && flushes.length === 1 ? "again" : settled)));
   await Promise.all([1, 2, 3].map((no) => commit.submit(settle(no))));
   expect(flushes).toEqual([[1, 2, 3], [2]]);
 });
 
-test("what loses every race is given up", async () => {
+test("an operation that loses every race fails in the end", async () => {
   const { commit, flushes } = commitTo((all) => all.map(() => "again"));
   await expect(commit.submit(settle(1))).rejects.toThrow(UnreachableError);
   expect(flushes.length).toBe(101);
 });
 
-test("a packet that loses every race alone does not hold up the others that go alone", async () => {
+test("a packet that loses every race alone does not delay others that go alone", async () => {
   const { commit, flushes } = commitTo((all) => {
     if (all.length > 1) throw new UnreachableError("57014", undefined, { answered: true });
     return all.map((no) => (no === 1 ? "again" : settled));
   });
   const [one, ...others] = numbers(5).map((no) => commit.submit(settle(no)));
   await Promise.all([expect(one).rejects.toThrow(UnreachableError), ...others]);
-  // Its hundred tries come after the first one of each of the others.
+  // Its hundred tries come after the first try of each of the others.
   expect(flushes.slice(0, 6)).toEqual([[1, 2, 3, 4, 5], [1], [2], [3], [4], [5]]);
 });
 
-test("what the store refuses fails alone, and says why", async () => {
+test("an operation that the store refuses fails alone, with the reason", async () => {
   const { commit, flushes } = commitTo((all) => {
     if (all.includes(2)) throw new StoreRefusedError("value too long");
     return all.map(() => settled);
@@ -98,7 +98,7 @@ test("what the store refuses fails alone, and says why", async () => {
   expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
 });
 
-test("a passing answer of the server fails one packet alone, as it is", async () => {
+test("a temporary error of the server fails only one packet, with that error", async () => {
   const answer = new UnreachableError("57014", undefined, { answered: true });
   const { commit, flushes } = commitTo((all) => {
     if (all.includes(2)) throw answer;
@@ -110,7 +110,7 @@ test("a passing answer of the server fails one packet alone, as it is", async ()
   expect(flushes).toEqual([[1, 2, 3], [1], [2], [3]]);
 });
 
-test("a server that is well again after one answer gets the packets of that flush in growing groups, not one by one", async () => {
+test("after one error, a server that has recovered gets the packets of that flush in growing groups", async () => {
   let failures = 1;
   const error = new UnreachableError("25006", undefined, { answered: true });
   const { commit, flushes } = commitTo((all) => {
@@ -119,11 +119,11 @@ test("a server that is well again after one answer gets the packets of that flus
   });
   await Promise.all(numbers(300).map((no) => commit.submit(settle(no))));
   expect(flushes.length).toBeLessThan(30);
-  // Each one once more, in the order in which they were handed in.
+  // Each of them once more, in the order of submission.
   expect(flushes.slice(1).flat()).toEqual(numbers(300));
 });
 
-test("one packet that fails each time is found among many, and the others are answered, each after those before it", async () => {
+test("one packet that always fails is found among many, and the others are answered in order", async () => {
   const error = new UnreachableError("57014", undefined, { answered: true });
   const answered: number[] = [];
   const { commit, flushes } = commitTo((all) => {
@@ -137,7 +137,7 @@ test("one packet that fails each time is found among many, and the others are an
   expect(flushes.length).toBeLessThan(150);
 });
 
-test("a packet that loses every race holds up none of those that go one by one", async () => {
+test("a packet that loses every race does not delay others that go one by one", async () => {
   const error = new UnreachableError("57014", undefined, { answered: true });
   const { commit, flushes } = commitTo((all) => {
     if (all.some((no) => no !== 1)) throw error;
@@ -146,10 +146,10 @@ test("a packet that loses every race holds up none of those that go one by one",
   const answers = numbers(10).map((no) => commit.submit(settle(no)));
   await Promise.allSettled(answers.slice(1));
   expect(flushes.length).toBeLessThan(15);
-  await expect(answers[0]).rejects.toThrow("the packet changed under every try");
+  await expect(answers[0]).rejects.toThrow("the packet was changed by others during each of 100 tries");
 });
 
-test("a connection that is lost while packets go one by one fails the rest of them at once", async () => {
+test("if the connection is lost while packets go one by one, the rest fail at once", async () => {
   const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new NotKnownError("lost")];
   const { commit, flushes } = commitTo((all) => {
     throw all.length > 1 ? answer : lost;
@@ -159,7 +159,7 @@ test("a connection that is lost while packets go one by one fails the rest of th
   expect(flushes).toEqual([[1, 2, 3], [1]]);
 });
 
-test.each([UnreachableError, NotKnownError])("%o of a flush is everybody's, and is not tried again here", async (Trouble) => {
+test.each([UnreachableError, NotKnownError])("%o of a flush fails all its operations, and is not retried here", async (Trouble) => {
   const { commit, flushes } = commitTo(() => {
     throw new Trouble("gone");
   });
@@ -168,7 +168,7 @@ test.each([UnreachableError, NotKnownError])("%o of a flush is everybody's, and 
   expect(flushes).toEqual([[1, 2]]);
 });
 
-test("closing writes what was handed in, and refuses the rest", async () => {
+test("close writes submitted operations, and refuses later ones", async () => {
   const { commit, flushes } = commitTo((all) => all.map(() => settled));
   const before = commit.submit(settle(1));
   const closing = commit.close();

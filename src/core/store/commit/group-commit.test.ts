@@ -27,7 +27,7 @@ const settle = (key: string, owner: string): Settle => {
   return { verb: "settle", scope: "", key, owner, attempt: 1, to: { state: "completed", outcome: "1" }, note: null };
 };
 
-/** A backend that records what each flush was given, and can be told to fail. */
+/** A backend that records the operations of each flush, and can be made to fail. */
 function recordingBackend(fail: (operations: readonly Operation[]) => unknown = () => undefined) {
   const flushes: string[][] = [];
   const records = new Map<string, LedgerRecord>();
@@ -54,15 +54,15 @@ function recording(fail?: (operations: readonly Operation[]) => unknown) {
 }
 
 describe("group commit", () => {
-  test("all that waits shares a flush, and each has its own answer", async () => {
+  test("waiting operations share a flush, and each has its own answer", async () => {
     const { group, flushes } = recording();
     const answers = await Promise.all(["c", "a", "b"].map((key) => group.submitRecord(begin(key, `owner of ${key}`))));
     expect(answers.map(({ kind }) => kind)).toEqual(["started", "started", "started"]);
-    // In one order, whatever the order of the callers: two processes cannot lock the same rows crosswise.
+    // Sorted, whatever the order of the callers: two processes cannot deadlock on the same rows.
     expect(flushes).toEqual([["begin a", "begin b", "begin c"]]);
   });
 
-  test("records, runs and packets that wait are handed to the backend in one stretch, and none waits for another kind", async () => {
+  test("waiting records, runs and packets are passed to the backend without an await in between, and no kind waits for another", async () => {
     const calls: string[] = [];
     const answers = new Map<string, () => void>();
     const flushing = (kind: string) => async (): Promise<never[]> => {
@@ -77,13 +77,13 @@ describe("group commit", () => {
     void group.submitRun({ verb: "write", id: "r", epoch: 1, chunks: [] });
     void group.submitRecord(begin("a", "me"));
     await expect.poll(() => calls).toEqual(["record", "run", "packet", "a microtask later"]);
-    // "again", by an empty answer: the packet goes again while the others are under way.
+    // An empty answer means "again": the packet is sent again while the others are in progress.
     answers.get("packet")?.();
     await expect.poll(() => calls.slice(4)).toEqual(["packet"]);
     expect(group.flushes).toBe(4);
   });
 
-  test("at rest a commit goes out in the same turn: no timer", async () => {
+  test("with an empty queue a commit is sent in the same turn, without a timer", async () => {
     const { group, flushes } = recording();
     const order: string[] = [];
     setImmediate(() => setImmediate(() => order.push("two turns later")));
@@ -92,7 +92,7 @@ describe("group commit", () => {
     expect(flushes).toHaveLength(1);
   });
 
-  test("one operation per record and flush, none overtakes another on its record", async () => {
+  test("a flush has one operation per record, and none overtakes another on its record", async () => {
     const { group, flushes } = recording();
     const answers = await Promise.all([
       group.submitRecord(begin("a", "me")),
@@ -112,13 +112,13 @@ describe("group commit", () => {
     expect(flushes).toEqual([["begin a"]]);
   });
 
-  test("a flush is bounded, and what does not fit goes with the next", async () => {
+  test("the size of a flush is limited, and the rest is in the next one", async () => {
     const { group, flushes } = recording();
     await Promise.all(Array.from({ length: 1300 }, (_, i) => group.submitRecord(begin(`k${i}`, "me"))));
     expect(flushes.map(({ length }) => length)).toEqual([512, 512, 276]);
   });
 
-  test("a poisonous member fails alone", async () => {
+  test("an operation that causes an error fails alone", async () => {
     const poison = (operations: readonly Operation[]) =>
       operations.some(({ key }) => key === "poison") ? new StoreRefusedError("value out of range") : undefined;
     const { group } = recording(poison);
@@ -134,17 +134,20 @@ describe("group commit", () => {
     ["an interruption by the server", new NotKnownError("57P01", undefined, { answered: true })],
     ["a wrong set-up", new ConfigurationError("42501", { code: "STORE_NOT_USABLE" })],
     ["an error of our own code", new TypeError("ours")],
-  ])("a flush of several that gets %s goes again one by one, renewals first, and one member fails alone as it is", async (_, error) => {
-    const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
-    const renew = { verb: "renew", scope: "", key: "z", owner: "me", attempt: 1, leaseMs: 1000 } as const;
-    const operations = [begin("a", "me"), begin("bad", "me"), begin("c", "me"), renew];
-    const answers = await Promise.allSettled(operations.map((operation) => group.submitRecord(operation)));
-    expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
-    expect(answers[1]).toEqual({ status: "rejected", reason: error });
-    expect(flushes).toEqual([["begin a", "begin bad", "begin c", "renew z"], ["renew z"], ["begin a"], ["begin bad"], ["begin c"]]);
-  });
+  ])(
+    "a flush of several that gets %s is sent again one by one, renewals first, and only one member fails, with that error",
+    async (_, error) => {
+      const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
+      const renew = { verb: "renew", scope: "", key: "z", owner: "me", attempt: 1, leaseMs: 1000 } as const;
+      const operations = [begin("a", "me"), begin("bad", "me"), begin("c", "me"), renew];
+      const answers = await Promise.allSettled(operations.map((operation) => group.submitRecord(operation)));
+      expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+      expect(answers[1]).toEqual({ status: "rejected", reason: error });
+      expect(flushes).toEqual([["begin a", "begin bad", "begin c", "renew z"], ["renew z"], ["begin a"], ["begin bad"], ["begin c"]]);
+    },
+  );
 
-  test("what has failed alone is sent alone again, in turn with the others", async () => {
+  test("an operation that has failed alone is sent alone again, alternating with the others", async () => {
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "bad") ? error : undefined));
     const bad = begin("bad", "me");
@@ -154,7 +157,7 @@ describe("group commit", () => {
     expect(flushes.slice(1).sort()).toEqual([["begin a", "begin b"], ["begin bad"]]);
   });
 
-  test("what comes behind a member that goes alone does not overtake it on its record", async () => {
+  test("a later operation does not overtake a member that goes alone on the same record", async () => {
     let failures = 1;
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group, flushes } = recording((operations) => (operations.length > 1 && failures-- > 0 ? error : undefined));
@@ -169,7 +172,7 @@ describe("group commit", () => {
     expect(order.indexOf("begin a")).toBeLessThan(order.indexOf("settle a"));
   });
 
-  test("a connection that is lost while members go one by one fails the rest of them at once", async () => {
+  test("if the connection is lost while members go one by one, the rest fail at once", async () => {
     const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new UnreachableError("no connection")];
     const { group, flushes } = recording((operations) => (operations.length > 1 ? answer : lost));
     const answers = await Promise.allSettled(["a", "b", "c"].map((key) => group.submitRecord(begin(key, "me"))));
@@ -177,7 +180,7 @@ describe("group commit", () => {
     expect(flushes).toEqual([["begin a", "begin b", "begin c"], ["begin a"]]);
   });
 
-  test("a server that takes nothing is not asked by every member alone, and when it is well again they come back together", async () => {
+  test("a server that refuses everything is not called for each member alone, and when it has recovered they are sent together", async () => {
     let readOnly = true;
     const error = new UnreachableError("25006", undefined, { answered: true });
     const { group, flushes } = recording(() => (readOnly ? error : undefined));
@@ -193,7 +196,7 @@ describe("group commit", () => {
     expect(flushes).toHaveLength(before + 1);
   });
 
-  test("a server that is well again after one answer gets the members of that flush in growing groups, not one by one", async () => {
+  test("after one error, a server that has recovered gets the members of that flush in growing groups", async () => {
     let failures = 1;
     const error = new UnreachableError("25006", undefined, { answered: true });
     const { group, flushes } = recording(() => (failures-- > 0 ? error : undefined));
@@ -202,7 +205,7 @@ describe("group commit", () => {
     expect(flushes.length).toBeLessThan(30);
   });
 
-  test("one member that fails each time is found among many, and the others are answered", async () => {
+  test("one member that always fails is found among many, and the others are answered", async () => {
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group, flushes } = recording((operations) => (operations.some(({ key }) => key === "k150") ? error : undefined));
     const begins = Array.from({ length: 300 }, (_, i) => begin(`k${i}`, "me"));
@@ -211,7 +214,7 @@ describe("group commit", () => {
     expect(flushes.length).toBeLessThan(150);
   });
 
-  test("many members that fail each time stop none of the others, which come again", async () => {
+  test("many members that always fail do not stop the others, which are sent again", async () => {
     const error = new UnreachableError("57014", undefined, { answered: true });
     const { group } = recording((operations) => (operations.some(({ key }) => key.startsWith("bad")) ? error : undefined));
     let stopped = false;
@@ -229,17 +232,17 @@ describe("group commit", () => {
     await Promise.all(bad);
   });
 
-  test("a lost reply fails all of its flush alike, and it is not sent again behind their backs", async () => {
+  test("a lost reply fails all operations of its flush, and they are not sent again by group commit", async () => {
     let failures = 1;
     const { group, flushes } = recording(() => (failures-- > 0 ? new NotKnownError("lost") : undefined));
     const answers = await Promise.allSettled(["a", "b"].map((key) => group.submitRecord(begin(key, "me"))));
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     expect(flushes).toHaveLength(1);
-    // Sent again by whoever wants to know, under the same owner, it is answered.
+    // Sent again by its caller, with the same owner, it is answered.
     expect(await group.submitRecord(begin("a", "me"))).toMatchObject({ kind: "started", attempt: 1 });
   });
 
-  test("what was handed in before close is written, what comes after is refused", async () => {
+  test("operations submitted before close are written, later ones are refused", async () => {
     const { group, flushes } = recording();
     const answer = group.submitRecord(begin("a", "me"));
     await group.close();
@@ -248,7 +251,7 @@ describe("group commit", () => {
     expect(flushes).toHaveLength(1);
   });
 
-  test("an Error in the place of a verdict fails its own operation, and no other", async () => {
+  test("an Error in place of a result fails its own operation only", async () => {
     const [poison, lost] = [new StoreRefusedError("too large"), new NotKnownError("lost")];
     const backend: Pick<Backend, "name" | "flush"> = {
       name: "one by one",
@@ -269,7 +272,7 @@ describe("group commit", () => {
     expect(group.flushes).toBe(1);
   });
 
-  test("where a backend takes several flushes at once, a slow record holds up nobody but its own operations", async () => {
+  test("if a backend accepts several flushes at once, a slow record delays only its own operations", async () => {
     const { backend } = recordingBackend();
     let release = () => {};
     const slow = new Promise<void>((go) => {

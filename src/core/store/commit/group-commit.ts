@@ -11,7 +11,7 @@ import { type Answered as AnsweredBy, type CommitKind, KindCommit } from "./kind
 export interface GroupCommitOptions {
   readonly backend: Pick<Backend, "name" | "place" | "flush" | "flushesAtOnce" | "runs" | "packets">;
   readonly clock: Clock;
-  /** Called with everything that a flush of records has answered, before any caller gets its answer. */
+  /** Called with all answers of a flush of records, before any caller gets its answer. */
   readonly onAnswers: (answered: readonly Answered[]) => void;
   readonly onRunAnswer?: (operation: RunOperation, answer: RunAnswer) => void;
   readonly flushMax?: number;
@@ -20,22 +20,22 @@ export interface GroupCommitOptions {
 export type Answered = AnsweredBy<Operation, Answer>;
 
 /**
- * Everything in the process that commits queues up here: records, runs and packets. All that waits is handed to the backend in
- * one turn of the event loop, by one call for each kind; a backend whose database can makes one durable write of these calls
- * (SQLite), the others write them side by side. At rest a commit goes out in the same turn of the event loop: no timer adds
- * latency. Every operation is atomic by itself: if we die in a flush, some of its operations may be written and others not.
+ * The queue of all commits of a process: records, runs and packets. All waiting operations are passed to the backend in
+ * one turn of the event loop, by one call for each kind. SQLite combines these calls into one durable write; other stores
+ * write them concurrently. If the queue is empty, a commit is sent in the same turn of the event loop: no timer adds
+ * latency. Every operation is atomic by itself: after a crash during a flush, some of its operations may be written and others not.
  *
  * Rules, and what each prevents:
- * - One operation per record or run and flush, and none overtakes an earlier one on its record. A set-based statement cannot
- *   touch a row twice. Operations on packets are written one after the other, in the order in which they were handed in.
- * - Begins of a record that is already in the flush follow it: they are answered from what it found, so ten
+ * - A flush has at most one operation per record or run, and none overtakes an earlier one on its record: a set-based statement cannot
+ *   touch a row twice. Operations on packets are written one after the other, in the order of submission.
+ * - Begins of a record that is already in the flush follow it: they are answered from its result, so ten
  *   thousand duplicates cost one row.
- * - Records in one order: two processes that flush the same records cannot deadlock.
- * - One flush of a kind at a time; where the backend writes records one by one anyway, several, but never two with one record.
- * - A flush of several that the server answers with an error goes again one by one, renewals first, and in turn with what is
- *   handed in meanwhile: one member fails alone, and never stops the others. What has failed alone is sent alone again.
- *   When many have succeeded alone, the rest of them go in growing groups: the server may be well again (alone-turns.ts).
- *   Packets keep their order: those of such a flush go one by one, then in growing groups, before what is handed in meanwhile.
+ * - Records are sorted: two processes that flush the same records cannot deadlock.
+ * - One flush per kind at a time. A backend that writes records one by one may allow several, but never two with the same record.
+ * - If the server answers a flush of several operations with an error, they are sent again one by one, renewals first, alternating with new
+ *   operations: only the operation that causes the error fails. An operation that has failed alone is sent alone again.
+ *   After many successes alone, the rest are sent in growing groups, because the server may have recovered (alone-turns.ts).
+ *   Packets keep their order: those of such a flush are sent one by one, then in growing groups, before new operations.
  */
 export class GroupCommit {
   readonly #backend: Pick<Backend, "name" | "place">;
@@ -44,7 +44,7 @@ export class GroupCommit {
   readonly #runs: KindCommit<RunOperation, RunAnswer, RunAnswer>;
   readonly #packets: KindCommit<PacketOperation, PacketAnswer, PacketAnswer>;
   readonly #kinds: readonly Pick<KindCommit<object, unknown, unknown>, "isReady" | "isFlushing" | "flush" | "flushes">[];
-  /** The next turn takes what waits, as soon as everything that is ready has run. */
+  /** A flush is scheduled for when all callbacks that are ready now have run. */
   #scheduled = false;
   /** `close` calls that wait for the last flush. */
   #closing: (() => void)[] = [];
@@ -75,13 +75,13 @@ export class GroupCommit {
     return this.#submit(this.#packets, operation);
   }
 
-  /** Finishes what is under way; what has been handed in is still written. */
+  /** Refuses new operations. Resolves when all submitted operations were written. */
   async close(): Promise<void> {
     this.closed = true;
     if (!this.#isIdle) await new Promise<void>((done) => void this.#closing.push(done));
   }
 
-  /** `sentAt`: leases of records count from it. Runs and packets need none, and reading the clock costs a tenth of a commit of theirs. */
+  /** `sentAt`: leases of records count from it. Runs and packets do not need it, and reading the clock costs a tenth of their commit. */
   #submit<Op extends object, Ans, Reply>(kind: KindCommit<Op, Ans, Reply>, operation: Op, sentAt = 0): Promise<Ans> {
     return new Promise((resolve, reject) => {
       if (this.closed) return reject(closedError(this.#backend));
@@ -97,8 +97,8 @@ export class GroupCommit {
   }
 
   /**
-   * All kinds in one stretch, without an await between them: so a backend can make one write of them. Flushes end by a callback:
-   * every promise on this path is paid for by every commit, several times over where the process uses AsyncLocalStorage.
+   * Flushes all kinds without an await in between, so that a backend can combine them into one write. Flushes end with a callback, not a
+   * promise: every commit would pay for it, and several times more in a process that uses AsyncLocalStorage.
    */
   readonly #flushAll = (): void => {
     this.#scheduled = false;
@@ -106,7 +106,7 @@ export class GroupCommit {
     this.#endIfIdle();
   };
 
-  /** What waited for this flush, or came meanwhile, goes next. */
+  /** Schedules operations that waited for this flush or were submitted meanwhile. */
   readonly #flushed = (): void => {
     this.#schedule();
     this.#endIfIdle();

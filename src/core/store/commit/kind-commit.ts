@@ -4,36 +4,40 @@ import { isConnectionLoss } from "./flush-failure.js";
 import { fail, type Member } from "./member.js";
 import { byRow, takeOnePerRow } from "./take-together.js";
 
-/** Lost every race this often: something else than a race is going on. */
+/** Maximum number of lost races of one operation. */
 const triesMax = 100;
 
 export interface Answered<Op, Ans> {
   readonly operation: Op;
   readonly answer: Ans;
-  /** Local time at which the operation was handed in: a lease counts from here, not from the reply. */
+  /** Local time at which the operation was submitted: a lease counts from here, not from the reply. */
   readonly sentAt: number;
 }
 
-/** What is particular to records, to runs and to packets. `Reply`: what the backend says about one operation. */
+/** What differs between records, runs and packets. `Reply`: the backend's result for one operation. */
 export interface CommitKind<Op extends object, Ans, Reply> {
   /** For messages. */
   readonly noun: "record" | "run" | "packet";
   readonly flush: (operations: readonly Op[]) => Promise<readonly (Reply | "again" | Error)[]>;
   readonly answerOf: (reply: Reply) => Ans;
-  /** Called with everything that a flush has answered, before any caller gets its answer. */
+  /** Called with all answers of a flush, before any caller gets its answer. */
   readonly onAnswers?: (answered: readonly Answered<Op, Ans>[]) => void;
-  /** How many flushes the backend takes at the same time. Default 1. */
+  /** Number of flushes that the backend accepts at the same time. Default 1. */
   readonly flushesAtOnce?: number | undefined;
-  /** The record or run of an operation: a flush has one operation on each. Left out: a flush is written in order, and may have several. */
+  /**
+   * The record or run of an operation: a flush has at most one operation on each. If absent, a flush is written in order and may
+   * have several.
+   */
   readonly rowOf?: (operation: Op) => string;
-  /** Sent before the others where operations go alone. */
+  /** Whether an operation is sent before others that go alone. */
   readonly isUrgent?: (operation: Op) => boolean;
-  /** Whether an operation can be answered from what an earlier one on its row finds, and with what; undefined: it has to be sent. */
+  /** Whether an operation may be answered from the reply to an earlier one on its row. */
   readonly follows?: (later: Op, first: Op) => boolean;
+  /** The answer to such an operation. Undefined: it has to be sent. */
   readonly followerAnswer?: (reply: Reply, operation: Op) => Ans | undefined;
 }
 
-/** The queue of one kind of operations, and its flushes. `GroupCommit` says when the next one goes. */
+/** The queue of one kind of operations, and its flushes. `GroupCommit` decides when the next flush starts. */
 export class KindCommit<Op extends object, Ans, Reply> {
   readonly #kind: CommitKind<Op, Ans, Reply>;
   readonly #flushMax: number;
@@ -55,7 +59,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     this.#queue.push({ operation, row, sentAt, resolve, reject, followers: undefined, tries: 0, alone });
   }
 
-  /** Something waits, and the backend takes a flush. */
+  /** Whether operations wait and the backend accepts another flush. */
   get isReady(): boolean {
     return this.#queue.length > 0 && this.#underWay < (this.#kind.flushesAtOnce ?? 1);
   }
@@ -64,7 +68,10 @@ export class KindCommit<Op extends object, Ans, Reply> {
     return this.#underWay > 0;
   }
 
-  /** Takes what waits, hands it to the backend in this turn, and calls `flushed` at the end. Takes nothing when all that waits is about rows that are being flushed. */
+  /**
+   * Passes waiting operations to the backend in this turn, and calls `flushed` at the end. Does nothing if all of them are on rows
+   * that are being flushed.
+   */
   flush(flushed: () => void): void {
     const members = this.#take();
     if (members.length === 0) return;
@@ -90,7 +97,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     return taken;
   }
 
-  /** Members that go alone and wait for no earlier one on their row: urgent ones, if there are any. */
+  /** Members that go alone and are the first on their row; only urgent ones, if there are any. */
   #takeAlone(): Member<Op, Ans>[] {
     const { isUrgent = () => false } = this.#kind;
     const earlier = new Set(this.#busy);
@@ -100,7 +107,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
       return alone && isFirst;
     });
     const urgent = ready.filter(({ operation }) => isUrgent(operation));
-    // One that loses every race is sent a hundred times: the others get their turn in between.
+    // An operation that loses every race is sent a hundred times: the others get their turn in between.
     const byTries = (urgent.length > 0 ? urgent : ready).sort((a, b) => a.tries - b.tries);
     const taken = new Set(this.#aloneTurns.choose(byTries, this.#flushMax));
     this.#queue = this.#queue.filter((member) => !taken.has(member));
@@ -123,8 +130,8 @@ export class KindCommit<Op extends object, Ans, Reply> {
   }
 
   /**
-   * The members of a flush that was answered with an error, one by one, in their order and before what waits: one of them fails
-   * alone. When many have succeeded, the next go in growing groups, until one fails.
+   * Sends the members of a flush that was answered with an error one by one, in order and before waiting operations, so that only
+   * the member that causes the error fails. After many successes the next are sent in growing groups, until one fails.
    */
   async #writeInOrder(members: readonly Member<Op, Ans>[]): Promise<void> {
     let answeredInARow = 0;
@@ -138,7 +145,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
       } catch (error) {
         answeredInARow = 0;
         if (isConnectionLoss(error)) {
-          // Each of them would wait for a connection by itself.
+          // Otherwise each of them would wait for a connection.
           for (const member of members.slice(next)) fail(member, error);
           return;
         }
@@ -172,7 +179,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
       const followers = member.followers;
       member.followers = undefined;
       if (reply === undefined || reply === "again") {
-        // The server had nothing against it: it shares the next flush, and takes no turn from those that go alone.
+        // The server did not refuse it: it shares the next flush, unless it has failed alone before.
         if (member.alone) member.alone = this.#aloneTurns.staysAlone(member.operation);
         again.push(member, ...(followers ?? []));
         continue;
@@ -188,7 +195,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     for (let i = 0; i < delivered.length; i += 1) (delivered[i] as Member<Op, Ans>).resolve((answered[i] as Answered<Op, Ans>).answer);
   }
 
-  /** Returns those that have to be sent: the first one that would change the row, and all that came after it. */
+  /** Answers followers from the reply. Returns those that have to be sent: the first one that would change the row, and all after it. */
   #answerFollowers(
     followers: readonly Member<Op, Ans>[],
     reply: Reply,
@@ -202,12 +209,13 @@ export class KindCommit<Op extends object, Ans, Reply> {
     return [];
   }
 
-  /** What lost a race goes before what waits. */
+  /** Puts members that lost a race before the waiting ones. */
   #requeue(members: readonly Member<Op, Ans>[]): void {
     if (members.length === 0) return;
     for (const member of members) {
       member.tries += 1;
-      if (member.tries > triesMax) fail(member, new UnreachableError(`the ${this.#kind.noun} changed under every try`));
+      if (member.tries > triesMax)
+        fail(member, new UnreachableError(`[onceflow] the ${this.#kind.noun} was changed by others during each of ${triesMax} tries`));
     }
     this.#queue = [...members.filter(({ tries }) => tries <= triesMax), ...this.#queue];
   }
@@ -217,7 +225,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     this.#aloneTurns.flushFailed();
     if (isConnectionLoss(error)) {
       for (const member of members) fail(member, error);
-      // Each of them would wait for a connection by itself.
+      // Otherwise each of them would wait for a connection.
       this.#failAlone(error);
     } else if (only !== undefined && another === undefined && this.#kind.rowOf === undefined) {
       fail(only, error);
@@ -231,7 +239,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     }
   }
 
-  /** Fails all that wait to go alone. */
+  /** Fails all members that wait to go alone. */
   #failAlone(error: unknown): void {
     const waiting = this.#queue.filter(({ alone }) => alone);
     this.#queue = this.#queue.filter(({ alone }) => !alone);

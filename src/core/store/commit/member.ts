@@ -1,20 +1,21 @@
-/** An operation that waits to be written, and its caller. */
+/** An operation that waits to be written, with the promise of its caller. */
 export interface Member<Op, Ans> {
   readonly operation: Op;
   /** The record or run that the operation is about. */
   readonly row: string;
-  /** Local time at which the operation was handed in. */
+  /** Local time at which the operation was submitted. */
   readonly sentAt: number;
   readonly resolve: (answer: Ans) => void;
   readonly reject: (error: unknown) => void;
-  /** Operations on the same row that are answered from what this one finds. */
+  /** Operations on the same row that are answered from the result of this one. */
   followers: Member<Op, Ans>[] | undefined;
-  /** How many races it has lost. */
+  /** Number of lost races. */
   tries: number;
-  /** It shares no flush. */
+  /** Must be sent in its own flush. */
   alone: boolean;
 }
 
+/** Rejects an operation and its followers. */
 export function fail<Op, Ans>(member: Member<Op, Ans>, error: unknown): void {
   for (const follower of member.followers ?? []) follower.reject(error);
   member.followers = undefined;

@@ -23,10 +23,10 @@ async function memory(): Promise<Store> {
   return store;
 }
 
-test("a batch with two parts is refused, and nothing of it is written", async () => {
+test("a batch with two parts is rejected, and nothing of it is written", async () => {
   const store = await memory();
   const both = { ledger: begin, run: start };
-  // @ts-expect-error: two parts would have two verdicts.
+  // @ts-expect-error: two parts would have two answers.
   const refused = await store.commit(both).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(InvalidInputError);
   expect(String(refused)).toContain("ledger and run");
@@ -34,7 +34,7 @@ test("a batch with two parts is refused, and nothing of it is written", async ()
   expect(await store.runs.read("batch")).toBeUndefined();
 });
 
-test("so is one without a part, and one with a part that no store knows", async () => {
+test("a batch without a part, or with an unknown part, is rejected", async () => {
   const store = await memory();
   for (const batch of [{}, { ledgers: begin }, { ledger: begin, record: begin }, undefined])
     await expect(store.commit(batch as never)).rejects.toBeInstanceOf(InvalidInputError);

@@ -11,7 +11,7 @@ interface Routes {
   readonly leases: AttemptLeases;
 }
 
-/** `Store.commit`: the one part of a batch goes to group commit. */
+/** Makes `Store.commit`: checks a batch and passes its one part to group commit. */
 export function commitBy({ backend, group, leases }: Routes): Store["commit"] {
   const commit = (given: Batch) => {
     const batch = onlyPart(given);

@@ -1,6 +1,6 @@
 import type { Member } from "./member.js";
 
-/** What a flush takes, and what goes on waiting. */
+/** The members of a flush, and those that keep waiting. */
 export interface Taken<Op, Ans> {
   readonly taken: Member<Op, Ans>[];
   readonly rest: Member<Op, Ans>[];
@@ -10,14 +10,17 @@ export interface OnePerRow<Op> {
   /** Rows that are being flushed. */
   readonly busy: ReadonlySet<string>;
   readonly max: number;
-  /** Whether the answer to the first operation on a row answers a later one, too. */
+  /** Whether a later operation on a row may be answered from the result of the first one. */
   readonly follows: (later: Op, first: Op) => boolean;
 }
 
-/** The oldest operation on each row, sorted by row, and the operations that can follow one. None overtakes another on its row. */
+/**
+ * Takes the oldest operation on each row, sorted by row, and attaches the operations that can follow it. No operation overtakes
+ * another on its row.
+ */
 export function takeOnePerRow<Op, Ans>(queue: readonly Member<Op, Ans>[], { busy, max, follows }: OnePerRow<Op>): Taken<Op, Ans> {
   const [only] = queue;
-  // One commit at rest: nothing to sort, and no other row to wait for.
+  // The common case: a single commit.
   if (queue.length === 1 && only !== undefined && !only.alone && !busy.has(only.row)) return { taken: [only], rest: [] };
   const leaders = new Map<string, Member<Op, Ans>>();
   const passedOver = new Set(busy);
@@ -26,7 +29,7 @@ export function takeOnePerRow<Op, Ans>(queue: readonly Member<Op, Ans>[], { busy
     const { row } = member;
     const leader = leaders.get(row);
     if (member.alone || passedOver.has(row) || (leader === undefined && leaders.size >= max)) {
-      // What comes after it on its row must not overtake it.
+      // Later operations on its row must not overtake it.
       if (member.alone) passedOver.add(row);
       rest.push(member);
     } else if (leader === undefined) {

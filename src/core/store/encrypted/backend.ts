@@ -7,8 +7,8 @@ import { encryptedPackets } from "./packets.js";
 import { encryptedRuns } from "./runs.js";
 
 /**
- * A backend that never sees what is kept: values are encrypted on their way in, and decrypted when they are read. Keys,
- * scopes, fingerprints, owners, times and notes go by: the database has to find and compare them.
+ * Wraps a backend so that values are encrypted before they reach it and decrypted when they are read. Keys, scopes, fingerprints,
+ * owners, times and notes are not encrypted: the database has to find and compare them.
  */
 export function encryptedBackend(backend: Backend, cipher: Cipher): Backend {
   const sealed = sealOnce(cipher);
@@ -52,7 +52,7 @@ function settlesWithin(
   return async (tx, settle) => openedAnswer(await settleWithin(tx, sealed(settle)), settle, cipher);
 }
 
-/** An operation is sent again unchanged after a lost reply: so it is encrypted once. */
+/** Encrypts an operation once: after a lost reply it must be sent again unchanged. */
 function sealOnce(cipher: Cipher): <Op extends Operation>(operation: Op) => Op {
   const memo = new WeakMap<Operation, Operation>();
   return <Op extends Operation>(operation: Op): Op => {
@@ -70,7 +70,7 @@ function sealedOperation(operation: Operation, cipher: Cipher): Operation {
     case "begin":
     case "renew": {
       const { progress } = operation;
-      return typeof progress === "string" ? { ...operation, progress: cipher.seal(progress, placeOf(operation, "progress")) } : operation;
+      return typeof progress === "string" ? { ...operation, progress: cipher.seal(progress, dataOf(operation, "progress")) } : operation;
     }
     case "settle":
       return { ...operation, to: sealedSettlement(operation, operation.to, cipher) };
@@ -81,17 +81,17 @@ function sealedOperation(operation: Operation, cipher: Cipher): Operation {
 
 function sealedSettlement<To extends Settlement>(id: RecordId, to: To, cipher: Cipher): To {
   if (!("outcome" in to) || to.outcome === null) return to;
-  return { ...to, outcome: cipher.seal(to.outcome, placeOf(id, "outcome")) };
+  return { ...to, outcome: cipher.seal(to.outcome, dataOf(id, "outcome")) };
 }
 
-function placeOf({ scope, key }: RecordId, field: "outcome" | "progress"): readonly string[] {
+function dataOf({ scope, key }: RecordId, field: "outcome" | "progress"): readonly string[] {
   return ["ledger", scope, key, field];
 }
 
 function openedRecord(record: LedgerRecord, cipher: Cipher): LedgerRecord {
   return lazily(record, {
-    outcome: (text) => cipher.open(text, placeOf(record, "outcome")),
-    progress: (text) => cipher.open(text, placeOf(record, "progress")),
+    outcome: (text) => cipher.open(text, dataOf(record, "outcome")),
+    progress: (text) => cipher.open(text, dataOf(record, "progress")),
   });
 }
 
@@ -100,7 +100,7 @@ function openedVerdict({ answer, record, now }: Verdicted, of: RecordId, cipher:
 }
 
 function openedAnswer(answer: Answer, of: RecordId, cipher: Cipher): Answer {
-  if (answer.kind === "started") return lazily(answer, { progress: (text) => cipher.open(text, placeOf(of, "progress")) });
+  if (answer.kind === "started") return lazily(answer, { progress: (text) => cipher.open(text, dataOf(of, "progress")) });
   if (answer.kind === "replay") return { ...answer, record: openedRecord(answer.record, cipher) };
   if (answer.kind === "stale" && answer.record !== undefined) return { ...answer, record: openedRecord(answer.record, cipher) };
   return answer;

@@ -9,16 +9,16 @@ import type {
   SendPackets,
 } from "../../packets/operation.js";
 import type { ExecutionRecord, PacketRecord, PartRecord } from "../../packets/packet.js";
-import type { Cipher, Place } from "../../values/cipher.js";
+import type { AssociatedData, Cipher } from "../../values/cipher.js";
 import { lazily, withMembers } from "../../values/sealed.js";
 
 /**
- * Packets without what is kept in them: payloads, histories, inputs and outputs of executions. Numbers, queues, keys,
- * states and times go by. A part is opened as itself, also inside the packet that it was joined to.
+ * A PacketBackend that encrypts payloads, histories, and inputs and outputs of executions. Numbers, queues, keys, states and times are
+ * not encrypted. A part is decrypted under its own number, also inside the packet that it was joined to.
  */
 export function encryptedPackets(packets: PacketBackend, cipher: Cipher): PacketBackend {
   const memo = new WeakMap<PacketOperation, PacketOperation>();
-  /** An operation is sent again unchanged after a lost reply: so it is encrypted once. */
+  /** Encrypts an operation once: after a lost reply it must be sent again unchanged. */
   const sealed = <Op extends PacketOperation>(operation: Op): Op => {
     const known = memo.get(operation) ?? sealedOperation(operation, cipher);
     memo.set(operation, known);
@@ -63,40 +63,40 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
   });
 }
 
-/** What a text is, and whose: the same on its way in and on its way out. */
-const placeOf = {
-  packet: (no: number, field: "payload" | "history"): Place => ["packet", no, field],
-  execution: (no: number): Place => ["execution", no, "input"],
+/** The associated data of each text: must be the same for encryption and decryption. */
+const dataOf = {
+  packet: (no: number, field: "payload" | "history"): AssociatedData => ["packet", no, field],
+  execution: (no: number): AssociatedData => ["execution", no, "input"],
 };
 
 function sealedOperation(operation: PacketOperation, cipher: Cipher): PacketOperation {
   const packets = operation.packets.map((packet): NewPacket => {
-    const payload = cipher.seal(packet.payload, placeOf.packet(packet.no, "payload"));
+    const payload = cipher.seal(packet.payload, dataOf.packet(packet.no, "payload"));
     return { ...packet, payload, letter: sealedLetter(packet.letter, cipher) };
   });
   if (operation.verb === "sendPackets") {
     const { execution } = operation;
-    const input = execution && cipher.seal(execution.input, placeOf.execution(execution.no));
+    const input = execution && cipher.seal(execution.input, dataOf.execution(execution.no));
     return { ...operation, packets, execution: execution && { ...execution, input: input as string } };
   }
   const { no, to } = operation;
-  const outputs = operation.outputs.map((output) => cipher.seal(output, outputPlace));
-  const sealedTo = "history" in to && to.history !== null ? { ...to, history: cipher.seal(to.history, placeOf.packet(no, "history")) } : to;
+  const outputs = operation.outputs.map((output) => cipher.seal(output, outputData));
+  const sealedTo = "history" in to && to.history !== null ? { ...to, history: cipher.seal(to.history, dataOf.packet(no, "history")) } : to;
   return { ...operation, packets, outputs, to: sealedTo };
 }
 
-/** Nearly always without an alert, and shared by all packets of an edge. */
+/** Returns the same object if there is no alert, which is nearly always: all packets of an edge share it. */
 function sealedLetter(letter: DeadLetter | null, cipher: Cipher): DeadLetter | null {
   return letter?.alert === undefined ? letter : { ...letter, alert: sealedAlert(letter.alert, cipher) };
 }
 
-/** As the packet that it will be. */
+/** Encrypted as the payload of the packet that the alert will become. */
 function sealedAlert(alert: Alert, cipher: Cipher): Alert {
-  return { ...alert, payload: cipher.seal(alert.payload, placeOf.packet(alert.no, "payload")) };
+  return { ...alert, payload: cipher.seal(alert.payload, dataOf.packet(alert.no, "payload")) };
 }
 
-/** The store puts outputs into their execution, which whoever settles need not know: they are bound to being outputs. */
-const outputPlace: Place = ["execution", "output"];
+/** Without the number of the execution: the worker that settles a packet does not know it. */
+const outputData: AssociatedData = ["execution", "output"];
 
 function openedAnswer(answer: PacketAnswer, cipher: Cipher): PacketAnswer {
   if (!("placed" in answer)) return answer;
@@ -107,15 +107,15 @@ function openedAnswer(answer: PacketAnswer, cipher: Cipher): PacketAnswer {
 }
 
 function openedPacket(record: PacketRecord, cipher: Cipher): PacketRecord {
-  const open = (no: number) => (text: string) => cipher.open(text, placeOf.packet(no, "payload"));
+  const open = (no: number) => (text: string) => cipher.open(text, dataOf.packet(no, "payload"));
   const { no, parts } = record;
   const opened =
     parts && Object.fromEntries(Object.entries(parts).map(([port, part]) => [port, lazily<PartRecord>(part, { payload: open(part.no) })]));
-  return lazily({ ...record, parts: opened }, { payload: open(no), history: (text) => cipher.open(text, placeOf.packet(no, "history")) });
+  return lazily({ ...record, parts: opened }, { payload: open(no), history: (text) => cipher.open(text, dataOf.packet(no, "history")) });
 }
 
 function openedExecution(record: ExecutionRecord, cipher: Cipher): ExecutionRecord {
   const { no, outputs } = record;
-  const opened = lazily(record, { input: (text) => cipher.open(text, placeOf.execution(no)) });
-  return Object.defineProperty(opened, "outputs", { enumerable: true, get: () => outputs.map((text) => cipher.open(text, outputPlace)) });
+  const opened = lazily(record, { input: (text) => cipher.open(text, dataOf.execution(no)) });
+  return Object.defineProperty(opened, "outputs", { enumerable: true, get: () => outputs.map((text) => cipher.open(text, outputData)) });
 }

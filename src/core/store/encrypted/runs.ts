@@ -1,20 +1,20 @@
 import type { Chunk, ChunkQuery, ChunkRecord } from "../../runs/chunk.js";
 import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "../../runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../runs/run.js";
-import type { Cipher, Place } from "../../values/cipher.js";
+import type { AssociatedData, Cipher } from "../../values/cipher.js";
 import { lazily, withMembers } from "../../values/sealed.js";
 
 /**
- * Queue and journal without what is kept in them: input and output of runs, their trouble, the events of the journal,
- * payloads of mail, metadata of hooks, chunks of streams. Ids, names of workflows, tokens, states and times go by.
+ * A RunBackend that encrypts input, output and trouble of runs, journal events, mail payloads, hook metadata and stream chunks. Ids,
+ * workflow names, tokens, states and times are not encrypted.
  *
- * A run that ends sends its parent mail that the store makes of the status and the encrypted output: so the payload of
- * such mail is opened as the output of the child that it is about.
+ * When a run ends, the store itself builds the mail to its parent from the status and the encrypted output. So the payload of such mail is
+ * decrypted as the output of the child.
  */
 export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
   const opens = new Opens(cipher);
   const memo = new WeakMap<RunOperation, RunOperation>();
-  /** An operation is sent again unchanged after a lost reply: so it is encrypted once. */
+  /** Encrypts an operation once: after a lost reply it must be sent again unchanged. */
   const sealed = <Op extends RunOperation>(operation: Op): Op => {
     const known = memo.get(operation) ?? sealedOperation(operation, cipher);
     memo.set(operation, known);
@@ -56,15 +56,15 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
   });
 }
 
-/** What a text is, and whose: the same on its way in and on its way out. */
-const placeOf = {
-  run: (id: string, field: "input" | "output" | "trouble"): Place => ["run", id, field],
-  events: (id: string, seq: number): Place => ["journal", id, seq],
-  /** Its place in the stream is the store's to give, when it is written. */
-  chunk: (run: string, stream: string): Place => ["chunk", run, stream],
-  metadata: (run: string, token: string): Place => ["hook", run, token],
-  /** Mail to a token: whose hook that is only the store knows when it is written. */
-  mail: (run: string | undefined, { kind, about }: Pick<Mail, "kind" | "about">): Place =>
+/** The associated data of each text: must be the same for encryption and decryption. */
+const dataOf = {
+  run: (id: string, field: "input" | "output" | "trouble"): AssociatedData => ["run", id, field],
+  events: (id: string, seq: number): AssociatedData => ["journal", id, seq],
+  /** Without the chunk's index, which the store assigns only when it writes the chunk. */
+  chunk: (run: string, stream: string): AssociatedData => ["chunk", run, stream],
+  metadata: (run: string, token: string): AssociatedData => ["hook", run, token],
+  /** For mail to a token without the run: only the store knows which run has that hook. */
+  mail: (run: string | undefined, { kind, about }: Pick<Mail, "kind" | "about">): AssociatedData =>
     kind === "hook" || run === undefined ? ["mail", kind] : ["mail", kind, run, about],
 };
 
@@ -75,13 +75,13 @@ function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation 
     case "append":
       return { ...operation, entry: sealedEntry(operation.entry, operation.id, operation.seq, cipher) };
     case "appendLate":
-      return { ...operation, events: cipher.seal(operation.events, placeOf.events(operation.id, operation.seq)) };
+      return { ...operation, events: cipher.seal(operation.events, dataOf.events(operation.id, operation.seq)) };
     case "write":
       return { ...operation, ...sealedChunks(operation, operation.id, cipher) };
     case "send": {
       const { to, payload } = operation;
       if (payload === null) return operation;
-      return { ...operation, payload: cipher.seal(payload, placeOf.mail("run" in to ? to.run : undefined, operation)) };
+      return { ...operation, payload: cipher.seal(payload, dataOf.mail("run" in to ? to.run : undefined, operation)) };
     }
   }
 }
@@ -91,7 +91,7 @@ function sealedStart(start: StartRun, cipher: Cipher): StartRun {
   return {
     ...start,
     ...sealedChunks(start, id, cipher),
-    input: cipher.seal(start.input, placeOf.run(id, "input")),
+    input: cipher.seal(start.input, dataOf.run(id, "input")),
     first: first && { ...first, entry: sealedEntry(first.entry, id, 1, cipher) },
   };
 }
@@ -101,7 +101,7 @@ function sealedEntry(entry: Entry, id: string, seq: number, cipher: Cipher): Ent
   return {
     ...entry,
     ...sealedChunks(entry, id, cipher),
-    events: events === null ? null : cipher.seal(events, placeOf.events(id, seq)),
+    events: events === null ? null : cipher.seal(events, dataOf.events(id, seq)),
     hooks: hooks.map((change) => sealedHook(change, id, cipher)),
     children: children.map((child) => sealedStart(child, cipher)),
     then: sealedThen(then, id, cipher),
@@ -110,22 +110,22 @@ function sealedEntry(entry: Entry, id: string, seq: number, cipher: Cipher): Ent
 
 function sealedChunks(of: { readonly chunks?: readonly Chunk[] }, run: string, cipher: Cipher) {
   if (of.chunks === undefined) return {};
-  return { chunks: of.chunks.map((chunk) => ({ ...chunk, data: sealedData(chunk, placeOf.chunk(run, chunk.stream), cipher) })) };
+  return { chunks: of.chunks.map((chunk) => ({ ...chunk, data: sealedData(chunk, dataOf.chunk(run, chunk.stream), cipher) })) };
 }
 
-function sealedData({ data }: Chunk, place: Place, cipher: Cipher): Chunk["data"] {
+function sealedData({ data }: Chunk, bound: AssociatedData, cipher: Cipher): Chunk["data"] {
   if (data === null) return null;
-  return typeof data === "string" ? cipher.seal(data, place) : cipher.sealBytes(data, place);
+  return typeof data === "string" ? cipher.seal(data, bound) : cipher.sealBytes(data, bound);
 }
 
 function sealedHook(change: HookChange, run: string, cipher: Cipher): HookChange {
   if (!("add" in change) || change.metadata === null) return change;
-  return { ...change, metadata: cipher.seal(change.metadata, placeOf.metadata(run, change.add)) };
+  return { ...change, metadata: cipher.seal(change.metadata, dataOf.metadata(run, change.add)) };
 }
 
 function sealedThen(then: Then, id: string, cipher: Cipher): Then {
-  if (then.kind === "end" && then.output !== null) return { ...then, output: cipher.seal(then.output, placeOf.run(id, "output")) };
-  if (then.kind === "release" && then.trouble !== null) return { ...then, trouble: cipher.seal(then.trouble, placeOf.run(id, "trouble")) };
+  if (then.kind === "end" && then.output !== null) return { ...then, output: cipher.seal(then.output, dataOf.run(id, "output")) };
+  if (then.kind === "release" && then.trouble !== null) return { ...then, trouble: cipher.seal(then.trouble, dataOf.run(id, "trouble")) };
   return then;
 }
 
@@ -151,34 +151,34 @@ class Opens {
   }
 
   run(run: RunRecord): RunRecord {
-    const open = (field: "input" | "output" | "trouble") => (text: string) => this.#cipher.open(text, placeOf.run(run.id, field));
+    const open = (field: "input" | "output" | "trouble") => (text: string) => this.#cipher.open(text, dataOf.run(run.id, field));
     return lazily(run, { input: open("input"), output: open("output"), trouble: open("trouble") });
   }
 
   entry(run: string, entry: JournalEntry): JournalEntry {
-    return lazily(entry, { events: (text) => this.#cipher.open(text, placeOf.events(run, entry.seq)) });
+    return lazily(entry, { events: (text) => this.#cipher.open(text, dataOf.events(run, entry.seq)) });
   }
 
   chunk({ run, stream }: ChunkQuery, chunk: ChunkRecord): ChunkRecord {
     const { data } = chunk;
-    const place = placeOf.chunk(run, stream);
+    const bound = dataOf.chunk(run, stream);
     if (data === null) return chunk;
-    return { ...chunk, data: typeof data === "string" ? this.#cipher.open(data, place) : this.#cipher.openBytes(data, place) };
+    return { ...chunk, data: typeof data === "string" ? this.#cipher.open(data, bound) : this.#cipher.openBytes(data, bound) };
   }
 
   hook(hook: HookRecord): HookRecord {
-    return lazily(hook, { metadata: (text) => this.#cipher.open(text, placeOf.metadata(hook.run, hook.token)) });
+    return lazily(hook, { metadata: (text) => this.#cipher.open(text, dataOf.metadata(hook.run, hook.token)) });
   }
 
   mail(run: string, mail: Mail): Mail {
     const made = (text: string) => mail.kind === "child" && !this.#cipher.isSealed(text);
     return lazily(mail, {
-      payload: (text) => (made(text) ? this.#childEnd(mail.about ?? "", text) : this.#cipher.open(text, placeOf.mail(run, mail))),
+      payload: (text) => (made(text) ? this.#childEnd(mail.about ?? "", text) : this.#cipher.open(text, dataOf.mail(run, mail))),
     });
   }
 
   #childEnd(child: string, payload: string): string {
     const [status, output] = JSON.parse(payload) as [string, string | null];
-    return JSON.stringify([status, output === null ? null : this.#cipher.open(output, placeOf.run(child, "output"))]);
+    return JSON.stringify([status, output === null ? null : this.#cipher.open(output, dataOf.run(child, "output"))]);
   }
 }

@@ -17,7 +17,7 @@ export function ownClient(
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(credentials === undefined ? {} : { credentials }),
     maxAttempts: 3,
-    // The way through its layers is the same for every command of a kind: put together once, not at every request.
+    // Build the middleware once per kind of command, not for every request.
     cacheMiddleware: true,
     requestHandler: {
       connectionTimeout: connectMsMax,

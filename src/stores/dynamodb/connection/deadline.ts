@@ -1,11 +1,11 @@
 import type { Table } from "../driver.js";
 
-/** With all that the driver tries by itself. It may have no bound of its own: a server that never answers must hold nobody up. */
+/** Includes the driver's own retries. The driver may have no limit: a server that never answers must not block callers. */
 const requestMsMax = 10_000;
 
 /**
- * The client, with a deadline for every request. It is not aborted: whether it was done is not known either way, and with a
- * signal the driver would put its layers together anew for each request, which is a third of its time.
+ * Wraps the client so that every request has a deadline. The request is not aborted: its outcome would be unknown anyway, and with an abort
+ * signal the driver would build its middleware for each request, which is a third of the request's time.
  */
 export function bounded(client: Table["client"]): Table["client"] {
   const send = (command: never) => inTime(client.send(command));
@@ -24,7 +24,7 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** As the driver calls its own. */
+/** Has the name of the driver's own timeout error. */
 class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }

@@ -5,20 +5,20 @@ import type { Ledger } from "./flush.js";
 import { idOf, number } from "./item.js";
 import { isConditionFailure, namesIn } from "./write.js";
 
-/** An item is billed by its size, and has room for 400 KB: of those who asked for one key, the newest are remembered. */
+/** Only the newest entries of a key are kept: an item is billed by its size and has at most 400 KB. */
 const auditedMax = 200;
 const droppedAtOnce = 100;
-/** After the last entry. The log of a record that DynamoDB has removed goes by itself, a month later. */
+/** Time to live of the log after its last entry: DynamoDB also removes the log of a record that it has removed. */
 const keptS = 30 * 24 * 3600;
 
 type Entry = readonly [at: number, owner: string, answer: AuditedEntry["answer"], attempt: number];
 
-/** Ids of records begin with a digit: no record has this one. */
+/** Record ids begin with a digit, so this id never collides with a record. */
 export function auditIdOf(recordId: string): string {
   return `audit:${recordId}`;
 }
 
-/** One item beside each record, with a list at whose end entries are added. */
+/** Appends to the list in one item per record, beside the record's own item. */
 export async function appendAudit({ table, seen, gate }: Ledger, entries: readonly AuditEntry[]): Promise<void> {
   const { now } = seen.moment();
   const texts = new Map<string, string[]>();
@@ -45,7 +45,7 @@ export async function readAudit({ table }: Ledger, { scope, key }: RecordId, lim
   return entries.map(([at, owner, answer, attempt]) => ({ scope, key, at, owner, answer, attempt }));
 }
 
-/** False: the list is full. */
+/** Returns false if the list is full. */
 function append(table: Table, key: Item, texts: readonly string[], now: number): Promise<boolean> {
   return update(table, key, {
     expression: "SET #log = list_append(if_not_exists(#log, :none), :new), #ttl = :ttl",
@@ -59,7 +59,7 @@ function append(table: Table, key: Item, texts: readonly string[], now: number):
   });
 }
 
-/** Somebody else may have made room in the meantime: then nothing is dropped. */
+/** Drops nothing if another process has made room in the meantime. */
 function dropOldest(table: Table, key: Item): Promise<boolean> {
   return update(table, key, {
     expression: `REMOVE ${Array.from({ length: droppedAtOnce }, (_, i) => `#log[${i}]`).join(", ")}`,

@@ -4,8 +4,8 @@ import type { Item } from "../driver.js";
 import { number } from "./item.js";
 
 /**
- * What has to be true of the item that is there, as DynamoDB checks it: the conditions of `decide`, in its language.
- * `#id` and `#ttl` stand for the attributes with a name of the user's own, every other alias for its own name.
+ * A condition on the existing item that DynamoDB checks: the conditions of `decide` in DynamoDB's language.
+ * `#id` and `#ttl` stand for the attributes whose names the user can choose, every other alias for the attribute of that name.
  */
 export interface Condition {
   readonly text: string;
@@ -14,12 +14,12 @@ export interface Condition {
 
 export const absent: Condition = { text: "attribute_not_exists(#id)" };
 
-/** Compare-and-set. The owner too: a record that was removed and made again counts its versions from 1. */
+/** Compare-and-set. The owner is compared too, because the versions of a record that was removed and created again begin at 1. */
 export function unchangedSince({ rev, owner }: Pick<LedgerRecord, "rev" | "owner">): Condition {
   return { text: "#rev = :seenRev AND #owner = :seenOwner", values: { ":seenRev": number(rev), ":seenOwner": { S: owner } } };
 }
 
-/** The fence: a late owner's write finds another owner, another attempt, or an end, and changes nothing. */
+/** The fence: a write of a late owner finds another owner, another attempt or a settled record, and changes nothing. */
 export function heldBy({ owner, attempt }: Settle | Renew, states: readonly State[]): Condition {
   const values: Item = { ":fenceOwner": { S: owner }, ":fenceAttempt": number(attempt) };
   for (const state of states) values[`:${state}`] = { S: state };
@@ -29,7 +29,7 @@ export function heldBy({ owner, attempt }: Settle | Renew, states: readonly Stat
   };
 }
 
-/** That a lapsed attempt is unknown as well cannot be asked here: there is no clock. */
+/** Does not include running attempts whose lease expired, which are unknown too: a condition has no clock. */
 export function saysUnknown({ attempt }: Resolve): Condition {
   return {
     text: "#attempt = :fenceAttempt AND #state = :unknown",

@@ -10,19 +10,19 @@ import type { Observations } from "./observed.js";
 import { pack } from "./value.js";
 import { getItem, putItem, updateLease, updateSettled } from "./write.js";
 
-/** Lost every race so often: let the others of the next flush go first. */
+/** After this many lost races an operation is answered "again", so that other operations go first. */
 const racesMax = 5;
 
 export interface Ledger {
   readonly table: Table;
   readonly seen: Observations;
-  /** As many operations as the driver has sockets: more would wait there, and be warned about. */
+  /** Limits concurrent operations to the driver's number of sockets: more would queue in the driver, which then warns. */
   readonly gate: Gate;
 }
 
 /**
- * DynamoDB writes one item at a time, so the operations of a flush go side by side, each atomic and durable by itself. One
- * that fails does so alone.
+ * DynamoDB writes one item at a time, so the operations of a flush are sent concurrently, each atomic and durable by itself. An
+ * operation that fails does not affect the others.
  */
 export async function flush(ledger: Ledger, operations: readonly Operation[]): Promise<(Verdicted | "again" | Error)[]> {
   return await Promise.all(operations.map((operation) => ledger.gate.run(() => judge(ledger, operation))));
@@ -51,12 +51,14 @@ function apply(ledger: Ledger, operation: Operation): Promise<Verdicted | "again
 }
 
 /**
- * Supposes that there is no record, and writes on that condition: one trip for a new key, and for everything that is only
- * told what is there. What `decide` would change then is written on the condition that it is still there.
+ * First writes on the condition that there is no record: one round trip for a new key, and for a key whose record answers the begin
+ * without a write. Otherwise `decide` is applied to the record found, and its change is written on the condition that the record is
+ * unchanged.
  */
 async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdicted | "again"> {
   let item: Item | undefined = seen.expects(operation) ? await getItem(table, keyOf(table, operation)) : undefined;
-  // Somebody else here has written it meanwhile. Once more is enough: a record that was made anew counts from 1.
+  // Another operation of this process has written it meanwhile: read again. Once is enough, because the version of a new record
+  // begins at 1.
   if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, keyOf(table, operation));
   for (let races = 0; races < racesMax; races++) {
     const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);
@@ -79,7 +81,7 @@ async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdict
 async function settle(ledger: Ledger, operation: Settle): Promise<Verdicted | "again"> {
   const { table, seen } = ledger;
   const { now } = seen.moment();
-  // What it says already is not written again: a second "unknown" would move the instant of the first.
+  // Not if it is already unknown: a second "unknown" would change its time.
   const condition = heldBy(operation, operation.to.state === "unknown" ? ["running"] : ["running", "unknown"]);
   const result = await updateSettled(table, operation, { now, condition });
   if (!result.written) return await refused(ledger, operation, result.found);
@@ -90,7 +92,7 @@ async function settle(ledger: Ledger, operation: Settle): Promise<Verdicted | "a
 async function renew(ledger: Ledger, operation: Renew): Promise<Verdicted | "again"> {
   const { table, seen } = ledger;
   const moment = seen.moment();
-  // A shorter lease does not end a longer one, as far as this process knows of it.
+  // A shorter lease does not shorten a longer one, as far as this process knows.
   const leaseMs = Math.max(operation.leaseMs, seen.leaseLeft(operation, operation.owner, moment));
   const leaseUntil = moment.now + leaseMs;
   const result = await updateLease(table, operation, { leaseMs, leaseUntil });
@@ -105,7 +107,7 @@ async function resolve(ledger: Ledger, operation: Resolve): Promise<Verdicted | 
   const first = await updateSettled(table, operation, { now: asked, condition: saysUnknown(operation) });
   if (first.written) return { answer: { kind: "settled" }, record: undefined, now: asked };
   if (first.found === undefined) return await refused(ledger, operation, undefined);
-  // It may be unknown because its owner fell silent, which only who has watched it can tell.
+  // It may be unknown because its lease expired, which this process knows only from its own observation.
   const { record, now } = await look(table, first.found, seen);
   const { answer, next } = decide(record, operation, now);
   if (next === undefined) return { answer, record, now };
@@ -115,7 +117,7 @@ async function resolve(ledger: Ledger, operation: Resolve): Promise<Verdicted | 
   return { answer, record: undefined, now };
 }
 
-/** The condition did not hold: the one state machine there is says why. */
+/** The condition failed: `decide` says why. */
 async function refused({ table, seen }: Ledger, operation: Operation, found: Item | undefined): Promise<Verdicted | "again"> {
   const { record, now } = found === undefined ? { record: undefined, now: 0 } : await look(table, found, seen);
   const { answer, next } = decide(record, operation, now);

@@ -6,25 +6,26 @@ import type { Moment, Observations } from "./observed.js";
 import { unpack } from "./value.js";
 
 /**
- * A record as an item. What is null, or follows from the rest, is absent: every attribute costs the driver time, and some
- * bytes are billed. So `createdAt` is there when it is not `startedAt`, `leaseUntil` after a renewal (on its owner's clock,
- * and for people: `leaseMs` is what counts), `verdict` when it is not the state. `past` are the ended attempts, as JSON.
+ * Format of a record as an item. An attribute that is null, or follows from the others, is left out, because every attribute costs
+ * time in the driver and billed bytes. So `createdAt` is present only if it differs from `startedAt`, `leaseUntil` only after a
+ * renewal (on the owner's clock, for people; `leaseMs` is what counts), `verdict` only if it differs from the state. `past` has the
+ * ended attempts as JSON.
  */
 const format = 1;
-/** An item is billed by its size: of very many attempts, the newest are remembered. */
+/** Only the newest attempts are kept, because an item is billed by its size. */
 const pastMax = 100;
-/** What is kept for ever gets a removal date all the same, some thousand years from now: an expression knows no "none". */
+/** Time to live, in seconds, of a record that is kept forever (some thousand years): the update expression always sets one. */
 export const everS = 100_000_000_000;
-/** The removal is DynamoDB's, on its own clock, and ours may be behind it. */
+/** Added to the time to live: DynamoDB removes items by its own clock, which may be ahead of ours. */
 const marginS = 3600;
 
-/** The names in an item that are ours: a table's key and its date of removal cannot have one of them. */
+/** Attribute names that the store uses: the table's key and time-to-live attribute must have other names. */
 export const ownNames: readonly string[] = [
   ...["format", "state", "effect", "attempt", "owner", "fingerprint", "verdict", "note", "rev", "past", "log", "progress"],
   ...["createdAt", "startedAt", "settledAt", "leaseMs", "leaseUntil", "retentionMs", "horizonMs", "reconcileAfterMs", "keepS", "outcome"],
 ];
 
-/** Injective without escaping: the length says where the scope ends. */
+/** Unique without escaping: the length says where the scope ends. */
 export function idOf({ scope, key }: RecordId): string {
   return `${scope.length}:${scope}:${key}`;
 }
@@ -39,7 +40,7 @@ export function keyOf(table: Table, id: RecordId): Item {
   return { [table.partitionKey]: { S: idOf(id) } };
 }
 
-/** The item of an attempt that begins: what a settle adds is not there, and nothing that DynamoDB would remove it by. */
+/** The item of an attempt that begins: without the attributes that a settle adds, and without a time to live. */
 export function itemOf(
   table: Table,
   record: LedgerRecord,
@@ -71,12 +72,12 @@ export function itemOf(
   return item;
 }
 
-/** A record together with the moment at which its lease was judged. */
+/** A record, and the instant at which its lease was evaluated. */
 export interface Looked extends Moment {
   readonly record: LedgerRecord;
 }
 
-/** The item as a record, with a lease that ends on this process's clock. */
+/** Converts an item to a record, whose lease is as this process has observed it. */
 export async function look(table: Table, item: Item, seen: Observations): Promise<Looked> {
   if (Number(item["format"]?.N) > format) throw newer(Number(item["format"]?.N));
   const id = fromId(item[table.partitionKey]?.S ?? "");
@@ -124,7 +125,7 @@ export function pastOf(item: Item | undefined): AttemptEntry[] {
   return entries.map(([attempt, owner, startedAt, endedAt, verdict, note]) => ({ attempt, owner, startedAt, endedAt, verdict, note }));
 }
 
-/** The log with one more attempt at its end. */
+/** The log of ended attempts with one more at its end. */
 export function withPast(item: Item | undefined, ended: AttemptEntry): string {
   const entries = [...pastOf(item), ended].slice(-pastMax);
   return JSON.stringify(entries.map((e): PastEntry => [e.attempt, e.owner, e.startedAt, e.endedAt, e.verdict, e.note]));
@@ -136,7 +137,7 @@ export function number(value: number): AttributeValue {
 
 function newer(found: number): ConfigurationError {
   return new ConfigurationError(
-    `[onceflow] [dynamodb] an item has format ${found}, and this code knows ${format}: update onceflow before using this table`,
+    `[onceflow] [dynamodb] an item has format ${found}, but this version of onceflow supports format ${format}: update onceflow before using this table`,
     { code: "SCHEMA_NEWER" },
   );
 }

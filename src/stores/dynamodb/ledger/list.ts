@@ -5,17 +5,17 @@ import type { Ledger } from "./flush.js";
 import { fromId, idOf, type Looked, look } from "./item.js";
 import { scan } from "./scan.js";
 
-/** One that may be on the page. */
+/** A record that may be on the page. */
 interface Candidate {
   readonly row: string;
   readonly item: Item;
-  /** Present where its state had to be judged: it is judged once, or a record could fall between two instants. */
+  /** Present if its state had to be evaluated. It is evaluated only once: at a second instant the result could differ. */
   readonly looked?: Looked;
 }
 
 /**
- * A table that is spread by its key has no order, so every page reads the whole table and keeps the first of what it has
- * seen: never more than a page, and one of DynamoDB's. That is dear, and said in the docs: it is for people, not for programs.
+ * A DynamoDB table has no order, so every page scans the whole table and keeps the smallest records seen so far: at most one page, plus one
+ * page of the scan. That is expensive, as the docs say: meant for people, not for programs.
  */
 export async function listRecords(ledger: Ledger, query: ListQuery): Promise<Reading[]> {
   const { table, seen } = ledger;
@@ -32,11 +32,11 @@ export async function listRecords(ledger: Ledger, query: ListQuery): Promise<Rea
   );
 }
 
-/** Whether a lapsed attempt is unknown is judged here; every other state is what the item says. */
+/** States that depend on whether a lease has expired, which is evaluated here. Every other state is in the item. */
 const judged = (state: ListQuery["state"]) => state === "running" || state === "unknown";
 
 function filterOf({ scope, state, prefix = "" }: ListQuery): { readonly filter: string; readonly values: Item } {
-  // What else is in the table is not ours: the audit log, or items of its owner.
+  // Only records: the table may also contain the audit log, and other items of its owner.
   const filter = ["attribute_exists(#rev)"];
   const values: Item = {};
   if (scope !== undefined) {

@@ -1,16 +1,16 @@
 import { type RecordId, rowOf } from "../../../core/ledger/record.js";
 
-/** What this process takes the time from. Tests bring clocks that are wrong. */
+/** The clocks of this process. Tests replace them by wrong clocks. */
 export interface Time {
-  /** Whole milliseconds that only go up. */
+  /** Whole milliseconds, never decreasing. */
   monotonic(): number;
-  /** Milliseconds since 1970, as the machine believes. */
+  /** Milliseconds since 1970 on the machine's clock. */
   wall(): number;
 }
 
 const systemTime: Time = { monotonic: () => Math.floor(performance.now()), wall: () => Date.now() };
 
-/** One moment on both clocks. They are read together: the machine's clock may be set between two readings. */
+/** One instant on both clocks, read together, because the machine's clock may be changed between two readings. */
 export interface Moment {
   readonly now: number;
   readonly monotonic: number;
@@ -22,29 +22,29 @@ interface Version {
   readonly owner: string;
 }
 
-/** Which version was seen, and when its lease is over on this process's monotonic clock. */
+/** The version that was seen, and when its lease expires on this process's monotonic clock. */
 interface Seen extends Version {
   readonly endsAt: number;
 }
 
-/** More records than this, run by others and asked for here at the same time, are taken over later, never earlier. */
+/** Maximum number of observed records. If an observation is dropped, its record is taken over later, never earlier. */
 const seenMax = 50_000;
-/** The machine's clock may be slewed; beyond this it was set. */
+/** The machine's clock may be slewed; a larger difference means that it was set. */
 const driftMsMax = 1000;
 
 /**
- * DynamoDB has no clock that a condition could ask, and the clocks of two callers may differ by a day. So nobody compares
- * an instant of another one's clock: an attempt counts as silent when this process has seen the same version of its record
- * for the length of the lease that its holder wrote down, on its own monotonic clock. Every renewal is a new version.
+ * DynamoDB conditions cannot use a server clock, and the clocks of two machines may differ by a day. So instants of different
+ * clocks are never compared. A lease counts as expired when this process has seen the same version of the record for the length of
+ * the lease, on its own monotonic clock. Every renewal is a new version.
  *
- * A record is first seen after it was written, so the lease ends here later than for its holder: two of them never
- * overlap. Who sees a dead attempt for the first time waits a whole lease before it takes over.
+ * A version is first seen after it was written, so the lease expires here later than for its owner, and two attempts never
+ * overlap. The price: a process that sees a dead attempt for the first time waits for the length of a lease before it takes over.
  *
- * Instants are told on a clock that goes like the monotonic one, and is set again when the machine's was.
+ * Instants that are stored are on a clock that runs like the monotonic one and is adjusted when the machine's clock was set.
  */
 export class Observations {
   readonly #time: Time;
-  /** What the monotonic clock lacks to the time since 1970. */
+  /** Difference between the time since 1970 and the monotonic clock. */
   #offset: number;
   readonly #seen = new Map<string, Seen | "settled">();
 
@@ -60,7 +60,7 @@ export class Observations {
     return { now: monotonic + this.#offset, monotonic };
   }
 
-  /** Until when, told at `moment`, this process leaves a running record to its owner. */
+  /** When the lease of a running record expires for this process, seen at `moment`. */
   leaseUntil(id: RecordId, { rev, owner, leaseMs }: Version & { readonly leaseMs: number }, { now, monotonic }: Moment): number {
     const seen = this.#seenOf(id);
     const endsAt = seen?.rev === rev && seen.owner === owner ? seen.endsAt : monotonic + leaseMs;
@@ -68,23 +68,23 @@ export class Observations {
     return endsAt - monotonic + now;
   }
 
-  /** A version that this process has written itself: its lease counts from before it was sent, as it does for its holder. */
+  /** Records a version that this process has written itself: its lease counts from before it was sent, as it does for its owner. */
   saw(id: RecordId, seen: Seen): void {
     this.#remember(rowOf(id), seen);
   }
 
-  /** Whether this process has seen a later version than this one: what was read had changed before it was looked at. */
+  /** Whether this process has seen a later version: then the version that was read is outdated. */
   knowsLater(id: RecordId, rev: number): boolean {
     return (this.#seenOf(id)?.rev ?? 0) > rev;
   }
 
-  /** How much of its own lease an owner of this process has left. */
+  /** The remaining lease of an owner in this process. */
   leaseLeft(id: RecordId, owner: string, { monotonic }: Moment): number {
     const seen = this.#seenOf(id);
     return seen?.owner === owner ? seen.endsAt - monotonic : 0;
   }
 
-  /** It was replayed, and may be again. */
+  /** Records that a record is settled: it was replayed, and may be again. */
   sawSettled(id: RecordId): void {
     this.#remember(rowOf(id), "settled");
   }
@@ -93,7 +93,7 @@ export class Observations {
     this.#seen.delete(rowOf(id));
   }
 
-  /** Whether a record is likely to be there: reading it first costs less than a write that is refused. */
+  /** Whether a record probably exists: then reading it first costs less than a write that is refused. */
   expects(id: RecordId): boolean {
     return this.#seen.has(rowOf(id));
   }
@@ -113,7 +113,7 @@ export class Observations {
 
 const shared = new Map<string, { readonly seen: Observations; handles: number }>();
 
-/** What one handle of a process has seen, its other handles on the same table know. `release` when a handle is closed. */
+/** The observations that all stores of this process on one table share. Call `release` when a store is closed. */
 export function observationsOf(table: string): { readonly seen: Observations; readonly release: () => void } {
   const entry = shared.get(table) ?? { seen: new Observations(), handles: 0 };
   shared.set(table, entry);

@@ -8,7 +8,7 @@ import type { Observations } from "./observed.js";
 import { scan } from "./scan.js";
 import { isConditionFailure, namesIn, updateItem } from "./write.js";
 
-/** What is settled can be over, and a running record can be abandoned; what is unknown is not even looked at. */
+/** Settled records can be expired, and running records abandoned; unknown records are not read. */
 const ending = {
   filter:
     "attribute_exists(#rev) AND attribute_exists(#retentionMs) AND " +
@@ -17,7 +17,7 @@ const ending = {
   projection: "#id, #rev, #owner, #state, #settledAt, #retentionMs, #horizonMs, #outcome, #startedAt, #leaseMs, #leaseUntil",
 };
 
-/** Reads the whole table until `limit` records are found that are over. DynamoDB's own removal costs nothing, and comes later. */
+/** Scans the table until `limit` expired records are found. DynamoDB's own removal by time to live is free, but later. */
 export async function purgeRecords({ table, seen, gate }: Ledger, { before, limit }: PurgeQuery): Promise<number> {
   const { now } = seen.moment();
   const until = Math.min(before ?? now, now);
@@ -36,7 +36,7 @@ export async function purgeRecords({ table, seen, gate }: Ledger, { before, limi
   return purged;
 }
 
-/** Past its horizon all of it goes; past its retention the result, and the tombstone stays. */
+/** After its horizon the whole record is removed; after its retention only the result. */
 function dueOf(item: Item, until: number): "gone" | "expired" | undefined {
   const n = (name: string) => Number(item[name]?.N);
   const expiresAt = n("settledAt") + n("retentionMs");
@@ -45,8 +45,9 @@ function dueOf(item: Item, until: number): "gone" | "expired" | undefined {
 }
 
 /**
- * As `abandonedAt` in core/ledger/record.ts, on the clock of its owner; and only when this process has seen it silent for a lease:
- * clocks of two machines may differ by more than a retention. So a purge that sees it for the first time leaves it.
+ * `abandonedAt` of core/ledger/record.ts, on the clock of the record's owner; and only if this process has seen no renewal for a
+ * lease, because the clocks of two machines may differ by more than a retention. So a purge that sees a record for the first time
+ * keeps it.
  */
 function abandonedOf(table: Table, item: Item, seen: Observations, until: number): "gone" | undefined {
   const n = (name: string) => Number(item[name]?.N ?? 0);
@@ -59,7 +60,7 @@ function abandonedOf(table: Table, item: Item, seen: Observations, until: number
 
 const asSeen = (item: Item) => unchangedSince({ rev: Number(item["rev"]?.N), owner: item["owner"]?.S ?? "" });
 
-/** False: somebody has begun it again since it was read. */
+/** Returns false if the record was begun again since it was read. */
 async function remove(table: Table, item: Item): Promise<boolean> {
   const id = item[table.partitionKey]?.S ?? "";
   const { text, values } = asSeen(item);
@@ -77,7 +78,7 @@ async function remove(table: Table, item: Item): Promise<boolean> {
     if (isConditionFailure(error)) return false;
     throw error;
   }
-  // If we die here its log stays, until its own date of removal.
+  // After a crash here the audit log stays until its own time to live.
   await table.client.send(new table.sdk.DeleteItemCommand({ TableName: table.name, Key: { [table.partitionKey]: { S: auditIdOf(id) } } }));
   return true;
 }

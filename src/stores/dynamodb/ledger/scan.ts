@@ -7,7 +7,7 @@ interface Scan {
   readonly projection?: string;
 }
 
-/** The whole table, a page of at most 1 MB at a time. What is filtered out is read, and billed, all the same. */
+/** Scans the whole table in pages of at most 1 MB. Items that the filter excludes are also read and billed. */
 export async function* scan(table: Table, { filter, values, projection }: Scan): AsyncGenerator<Item[]> {
   let from: Item | undefined;
   do {

@@ -3,17 +3,17 @@ import { brotliCompress, brotliDecompress, constants } from "node:zlib";
 import type { AttributeValue } from "@aws-sdk/client-dynamodb";
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 
-/** What is smaller fits into the unit that is billed anyway. */
+/** Compressing a smaller value saves nothing: it fits into one billing unit. */
 const compressedFrom = 1024;
-/** An item may have 400 KiB; the rest of a record, with the longest log of attempts, stays below the difference. */
+/** An item may have 400 KiB; the rest of a record, with the longest log of attempts, fits into the difference. */
 const packedBytesMax = 360 * 1024;
-/** Far beyond what `valueBytesMax` lets in: what is read must not fill the memory. */
+/** Far above what `valueBytesMax` allows: limits the memory used for decompression. */
 const unpackedBytesMax = 256 * 1024 * 1024;
 
 const compress = promisify(brotliCompress);
 const decompress = promisify(brotliDecompress);
 
-/** Text as an attribute: as it is, or compressed where that makes it smaller. Throws when even that is too large for an item. */
+/** Text as an attribute, compressed if that makes it smaller. Throws StoreRefusedError if it is too large for an item. */
 export async function pack(text: string): Promise<AttributeValue> {
   const bytes = Buffer.byteLength(text);
   if (bytes < compressedFrom) return { S: text };
@@ -21,7 +21,7 @@ export async function pack(text: string): Promise<AttributeValue> {
   const compressed = await compress(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: bytes } });
   if (Math.min(bytes, compressed.byteLength) > packedBytesMax)
     throw new StoreRefusedError(
-      `[onceflow] [dynamodb] a value of ${bytes} bytes is ${compressed.byteLength} when compressed, and an item has room for ${packedBytesMax}`,
+      `[onceflow] [dynamodb] a value of ${bytes} bytes (${compressed.byteLength} compressed) does not fit into an item, which has room for ${packedBytesMax}`,
     );
   return compressed.byteLength < bytes ? { B: compressed } : { S: text };
 }

@@ -7,11 +7,11 @@ import { type Condition, heldBy } from "./condition.js";
 import { everS, keyOf, number } from "./item.js";
 import { pack } from "./value.js";
 
-/** Written; or not, because the condition did not hold, and this is what was there instead. */
+/** Whether the write was applied. If not, the condition failed, and `found` is the existing item. */
 export type Written = { readonly written: true; readonly item?: Item } | { readonly written: false; readonly found: Item | undefined };
 
-/** Both at a condition that fails: the item comes with the refusal, in the same round trip; where the server can do that. */
-const tellWhatIsThere = { ReturnValuesOnConditionCheckFailure: "ALL_OLD" } as const;
+/** If the condition fails, the server returns the existing item with the error, in the same round trip (not every emulator can). */
+const returnExisting = { ReturnValuesOnConditionCheckFailure: "ALL_OLD" } as const;
 
 export async function putItem(table: Table, item: Item, condition: Condition): Promise<Written> {
   const command = new table.sdk.PutItemCommand({
@@ -20,7 +20,7 @@ export async function putItem(table: Table, item: Item, condition: Condition): P
     ConditionExpression: condition.text,
     ExpressionAttributeNames: namesIn(table, condition.text),
     ...(condition.values === undefined ? {} : { ExpressionAttributeValues: condition.values }),
-    ...tellWhatIsThere,
+    ...returnExisting,
   });
   return await conditionally(table, { [table.partitionKey]: item[table.partitionKey] as AttributeValue }, async () => {
     await table.client.send(command);
@@ -28,7 +28,7 @@ export async function putItem(table: Table, item: Item, condition: Condition): P
   });
 }
 
-/** How an attempt ended. Only what is settled gets a date of removal: DynamoDB must never remove what runs or is unknown. */
+/** Writes how an attempt ended. Only a settled record gets a time to live: DynamoDB must never remove a running or unknown one. */
 export async function updateSettled(
   table: Table,
   operation: Settle | Resolve,
@@ -49,7 +49,7 @@ export async function updateSettled(
   if (outcome !== null) assign("outcome", await pack(outcome));
   else if (operation.verb === "resolve" && operation.erase) remove.push("#outcome");
   if (note !== null) assign("note", { S: note });
-  // An attempt that said "unknown" may have noted why.
+  // An attempt that ended as "unknown" may have left a note.
   else remove.push("#note");
   if (to.state !== "unknown") {
     set.push("#ttl = :nowS + if_not_exists(#keepS, :everS)");
@@ -67,7 +67,7 @@ interface Lease {
   readonly leaseUntil: number;
 }
 
-/** Always a new version: that is the sign of life that others look for. */
+/** Always increases the version: other processes recognize a renewal by it. */
 export async function updateLease(table: Table, renew: Renew, lease: Lease): Promise<Written> {
   const got: Item = renew.progress === undefined ? {} : { ":progress": await pack(renew.progress) };
   return await updateItem(table, renew, {
@@ -95,7 +95,7 @@ export async function updateItem(table: Table, id: RecordId, update: Update): Pr
     ExpressionAttributeNames: namesIn(table, `${expression} ${condition.text}`),
     ExpressionAttributeValues: { ...values, ...condition.values },
     ...(returning === undefined ? {} : { ReturnValues: returning }),
-    ...tellWhatIsThere,
+    ...returnExisting,
   });
   return await conditionally(table, keyOf(table, id), async () => {
     const { Attributes: item } = await table.client.send(command);
@@ -108,25 +108,28 @@ async function conditionally(table: Table, key: Item, write: () => Promise<Writt
     return await write();
   } catch (error) {
     if (!isConditionFailure(error)) throw error;
-    // No item, or a server that does not send it with its refusal (dynalite, older emulators): a read tells.
+    // No item, or a server that does not return it with the error (dynalite, older emulators): read it.
     return { written: false, found: error.Item ?? (await getItem(table, key)) };
   }
 }
 
-/** What was written last, also by others: an eventually consistent read could tell of an attempt that is over. */
+/** A strongly consistent read: an eventually consistent one could return an attempt that has already ended. */
 export async function getItem(table: Table, key: Item): Promise<Item | undefined> {
   const command = new table.sdk.GetItemCommand({ TableName: table.name, Key: key, ConsistentRead: true });
   return (await table.client.send(command)).Item;
 }
 
-/** By name: the client, and with it the class, may be of another copy of the SDK. */
+/** By name, not by class: the client may come from another copy of the SDK. */
 export function isConditionFailure(error: unknown): error is ConditionalCheckFailedException {
   return error instanceof Error && error.name === "ConditionalCheckFailedException";
 }
 
 const known = new WeakMap<Table, Map<string, Record<string, string>>>();
 
-/** Many of our names are words of DynamoDB's own language, so all of them go by an alias. There are few texts, used for ever. */
+/**
+ * The aliases in an expression. All attributes use aliases, because many of their names are reserved words. Cached, because there
+ * are few expressions.
+ */
 export function namesIn(table: Table, text: string): Record<string, string> {
   const texts = known.get(table) ?? new Map<string, Record<string, string>>();
   known.set(table, texts);

@@ -2,7 +2,7 @@ import { type RecordId, rowOf } from "../../../core/ledger/record.js";
 import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
 import type { MemoryRecords } from "./records.js";
 
-/** The entries of one key that are kept, the newest: memory is limited. */
+/** Only the newest entries of a key are kept, because memory is limited. */
 const auditedMax = 1000;
 
 export function appendAudit({ audit, now }: Pick<MemoryRecords, "audit" | "now">, entries: readonly AuditEntry[]): void {

@@ -4,7 +4,7 @@ import { rowOf } from "../../../core/ledger/record.js";
 import type { Verdicted } from "../../../core/store/store.js";
 import { type MemoryRecords, putRecord } from "./records.js";
 
-/** Check and set with no await between. */
+/** Atomic, because there is no await between reading and writing. */
 export function apply(ledger: MemoryRecords, operation: Operation): Verdicted {
   const now = ledger.now();
   const record = ledger.records.get(rowOf(operation));

@@ -2,7 +2,7 @@ import { abandonedAt } from "../../../core/ledger/record.js";
 import type { PurgeQuery } from "../../../core/store/store.js";
 import type { MemoryRecords } from "./records.js";
 
-/** Removes settled records that are over, and running ones that were abandoned; never one that is unknown. */
+/** Removes expired records and abandoned running records, but never an unknown one. */
 export function purgeRecords(ledger: MemoryRecords, { before, limit }: PurgeQuery): number {
   const now = ledger.now();
   const until = Math.min(before ?? now, now);
@@ -16,7 +16,7 @@ export function purgeRecords(ledger: MemoryRecords, { before, limit }: PurgeQuer
       ledger.audit.delete(row);
       purged += 1;
     } else if (record.expiresAt !== null && record.expiresAt <= until && record.outcome !== null) {
-      // The tombstone stays to the horizon; the result goes.
+      // Past its retention the result is removed; the record stays until the horizon.
       ledger.records.set(row, Object.freeze({ ...record, outcome: null, rev: record.rev + 1 }));
       purged += 1;
     }

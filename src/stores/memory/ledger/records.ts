@@ -1,7 +1,7 @@
 import { type AttemptEntry, type LedgerRecord, rowOf } from "../../../core/ledger/record.js";
 import type { AuditedEntry } from "../../../core/store/store.js";
 
-/** What a database would hold of the ledger: the records by row, the ended attempts of each, and who asked for it. */
+/** The ledger of a store in memory: records, ended attempts and audit entries, each by row. */
 export interface MemoryRecords {
   readonly records: Map<string, LedgerRecord>;
   readonly attempts: Map<string, AttemptEntry[]>;
@@ -10,7 +10,7 @@ export interface MemoryRecords {
   now(): number;
 }
 
-/** Freezes what it stores, because the very objects are handed out: no caller can change what is recorded. */
+/** Freezes what it stores, because callers get these objects, not copies. */
 export function putRecord(
   { records, attempts }: Pick<MemoryRecords, "records" | "attempts">,
   next: LedgerRecord,

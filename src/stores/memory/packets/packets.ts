@@ -8,11 +8,11 @@ import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.
 import { leaveWork } from "../../../core/packets/rules/worker.js";
 import { MemoryTable, type Records } from "../../shared/memory-table.js";
 
-/** What a database would hold of packets. Several backends on it are what several processes are. */
+/** The packets of a store in memory. Several backends on one of these behave like several processes on one database. */
 export interface MemoryPackets {
   readonly table: MemoryTable;
   readonly watchers: Set<() => void>;
-  /** Numbers of workers given so far. */
+  /** The last worker number that was assigned. */
   joined: number;
 }
 
@@ -20,16 +20,16 @@ export function createMemoryPackets(now: () => number, records: Records): Memory
   return { table: new MemoryTable(now, records), watchers: new Set(), joined: 0 };
 }
 
-/** Every verb is one stretch of work with no await inside: atomic. */
+/** Every method is atomic, because it has no await inside. */
 export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
   const { table, watchers } = memory;
-  const tell = () => {
+  const notify = () => {
     for (const watcher of watchers) watcher();
   };
   return {
     async flush(operations) {
       const answers = operations.map((operation) => apply(table, operation));
-      if (answers.some((answer, i) => bringsNews(operations[i] as PacketOperation, answer))) tell();
+      if (answers.some((answer, i) => mayMakeDue(operations[i] as PacketOperation, answer))) notify();
       return answers;
     },
     async join({ leaseMs }) {
@@ -44,17 +44,17 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
     },
     async leave(worker) {
       leaveWork(table, worker);
-      tell();
+      notify();
     },
     claim: async (query) => claimPackets(table, query),
     async reinject(no, alert) {
       const done = reinject(table, no, alert) !== undefined;
-      tell();
+      notify();
       return done;
     },
     async discard(no) {
       const done = discard(table, no) !== undefined;
-      tell();
+      notify();
       return done;
     },
     packet: async (no) => table.packet(no),
@@ -82,7 +82,7 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
     flowState: async (flow) => table.flowState(flow),
     async setFlowState(flow, state: FlowState) {
       table.flows.set(flow, state);
-      tell();
+      notify();
     },
     purge: async (limit) => purge(table, limit),
     watch(changed) {
@@ -92,8 +92,8 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
   };
 }
 
-/** Whether others may have something to claim, now or later. */
-function bringsNews(operation: PacketOperation, answer: PacketAnswer): boolean {
+/** Whether other workers may have packets to claim after this, now or later. */
+function mayMakeDue(operation: PacketOperation, answer: PacketAnswer): boolean {
   if (operation.verb === "settlePacket" && operation.to.kind !== "done") return true;
   if (answer.kind === "packetSettled" && answer.woken.length > 0) return true;
   return "placed" in answer && answer.placed.some(({ kind }) => kind !== "claimed");
@@ -106,7 +106,7 @@ function apply(table: MemoryTable, operation: PacketOperation) {
 function purge(table: MemoryTable, limit: number): number {
   const now = table.now();
   let gone = 0;
-  // The oldest come first: of a hundred thousand, a batch looks at few.
+  // The oldest come first, so a batch visits few of them.
   for (const { no, endedAt, retentionMs } of table.executions.values()) {
     if (gone === limit) return gone;
     if (endedAt === null || retentionMs === null || endedAt + retentionMs > now) continue;

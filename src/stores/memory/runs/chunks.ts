@@ -1,10 +1,10 @@
 import { type Chunk, type ChunkQuery, type ChunkRecord, endsStream, sizeOf, type Voided } from "../../../core/runs/chunk.js";
 
-/** A chunk's place is its position in the array: places never move. */
 interface Stream {
+  /** By index. */
   readonly chunks: Chunk[];
-  /** By writer and count. */
-  readonly places: Map<string, number>;
+  /** The index of a chunk, by writer and count. */
+  readonly indexes: Map<string, number>;
 }
 
 /** The chunks of all streams, by run and stream. */
@@ -19,26 +19,26 @@ export class MemoryChunks {
     return this.#chunks(run, stream).length;
   }
 
-  insert(run: string, place: number, chunk: Chunk): boolean {
+  insert(run: string, index: number, chunk: Chunk): boolean {
     const streams = this.#runs.get(run) ?? new Map<string, Stream>();
     this.#runs.set(run, streams);
-    const stream: Stream = streams.get(chunk.stream) ?? { chunks: [], places: new Map() };
+    const stream: Stream = streams.get(chunk.stream) ?? { chunks: [], indexes: new Map() };
     streams.set(chunk.stream, stream);
-    if (stream.places.has(nameOf(chunk))) return false;
-    stream.places.set(nameOf(chunk), place);
-    stream.chunks[place] = chunk;
+    if (stream.indexes.has(nameOf(chunk))) return false;
+    stream.indexes.set(nameOf(chunk), index);
+    stream.chunks[index] = chunk;
     return true;
   }
 
   attempt(run: string, chunk: Chunk): number {
     const stream = this.#runs.get(run)?.get(chunk.stream);
-    return stream?.chunks[stream.places.get(nameOf(chunk)) ?? -1]?.attempt ?? 0;
+    return stream?.chunks[stream.indexes.get(nameOf(chunk)) ?? -1]?.attempt ?? 0;
   }
 
   replace(run: string, chunk: Chunk): void {
     const stream = this.#runs.get(run)?.get(chunk.stream);
-    const place = stream?.places.get(nameOf(chunk));
-    if (stream !== undefined && place !== undefined) stream.chunks[place] = chunk;
+    const index = stream?.indexes.get(nameOf(chunk));
+    if (stream !== undefined && index !== undefined) stream.chunks[index] = chunk;
   }
 
   void(run: string, { writer, attempt }: Voided): void {

@@ -5,7 +5,7 @@ import { expiryOf } from "../../../core/runs/rules/expiry.js";
 import { type Mail, type RunRecord, type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
 import { type MemoryRuns, MemoryRunTable } from "./table.js";
 
-/** Every verb is one stretch of work with no await inside: atomic. */
+/** Every method is atomic, because it has no await inside. */
 export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBackend {
   const { runs, journals, hooks } = memory;
   const table = new MemoryRunTable(memory, now);
@@ -63,7 +63,7 @@ function claim(memory: MemoryRuns, table: MemoryRunTable, query: ClaimQuery): Cl
 
 function purge({ runs, journals, mailboxes, chunks, workers }: MemoryRuns, now: number, limit: number): number {
   let gone = 0;
-  // The oldest come first: of a hundred thousand, a batch looks at few.
+  // The oldest come first, so a batch visits few of them.
   for (const run of runs.values()) {
     if (gone === limit) break;
     if ((expiryOf(run) ?? Number.POSITIVE_INFINITY) > now) continue;

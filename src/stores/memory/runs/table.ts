@@ -1,10 +1,10 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
-import type { EntryPlace, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
+import type { EntryFence, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 import { MemoryChunks } from "./chunks.js";
 
-/** What a database would hold of queue and journal. Several backends on it are what several processes are. */
+/** Queue and journals of a store in memory. Several backends on one of these behave like several processes on one database. */
 export interface MemoryRuns {
   readonly runs: Map<string, RunRecord>;
   readonly journals: Map<string, JournalEntry[]>;
@@ -27,7 +27,7 @@ export function createMemoryRuns(): MemoryRuns {
   };
 }
 
-/** Records are frozen, because the very objects are handed out. */
+/** Records are frozen, because callers get these objects, not copies. */
 export class MemoryRunTable implements RunTable {
   readonly #memory: MemoryRuns;
   readonly now: () => number;
@@ -48,7 +48,7 @@ export class MemoryRunTable implements RunTable {
   insertRun(run: RunRecord): boolean {
     if (this.#memory.runs.has(run.id)) return false;
     this.#memory.runs.set(run.id, Object.freeze(run));
-    this.#tell(run.id, "run");
+    this.#notify(run.id, "run");
     return true;
   }
 
@@ -56,10 +56,10 @@ export class MemoryRunTable implements RunTable {
     const before = this.#memory.runs.get(id) as RunRecord;
     const after = Object.freeze({ ...before, ...to });
     this.#memory.runs.set(id, after);
-    if (before.mail !== after.mail || (after.owner === null && before.owner !== null)) this.#tell(id, "run");
+    if (before.mail !== after.mail || (after.owner === null && before.owner !== null)) this.#notify(id, "run");
   }
 
-  lastEntry(run: string): EntryPlace | undefined {
+  lastEntry(run: string): EntryFence | undefined {
     return this.#memory.journals.get(run)?.at(-1);
   }
 
@@ -108,12 +108,12 @@ export class MemoryRunTable implements RunTable {
     return this.#memory.chunks.ended(run, stream);
   }
 
-  nextPlace(run: string, stream: string): number {
+  nextIndex(run: string, stream: string): number {
     return this.#memory.chunks.next(run, stream);
   }
 
-  insertChunk(run: string, place: number, chunk: Chunk): boolean {
-    return this.#memory.chunks.insert(run, place, chunk);
+  insertChunk(run: string, index: number, chunk: Chunk): boolean {
+    return this.#memory.chunks.insert(run, index, chunk);
   }
 
   chunkAttempt(run: string, chunk: Chunk): number {
@@ -129,10 +129,10 @@ export class MemoryRunTable implements RunTable {
   }
 
   grown(run: string): void {
-    this.#tell(run, "chunks");
+    this.#notify(run, "chunks");
   }
 
-  #tell(run: string, what: WhatChanged): void {
+  #notify(run: string, what: WhatChanged): void {
     for (const watcher of this.#memory.watchers) what === "run" ? watcher(run) : watcher(run, what);
   }
 }

@@ -1,10 +1,10 @@
 import { NotKnownError } from "../../../core/errors/errors.js";
 import { explain } from "../errors.js";
 
-/** Longer than any command of ours takes, waiting for locks and for a majority included. */
+/** Longer than any command takes, including waits for locks and for a majority. */
 const answerMsMax = 20_000;
 
-/** The answer, or what its absence means. A client of the user's own may be willing to wait for ever; we are not. */
+/** Returns the reply. Throws NotKnownError after `answerMsMax`: the user's client may have no time limit. */
 export async function asking<T>(what: string, work: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -23,9 +23,9 @@ export async function asking<T>(what: string, work: () => Promise<T>): Promise<T
 const silenceMs = 3000;
 
 /**
- * The same request again when the first is not answered for a while, and the first answer counts. For requests that find
- * their own success: sent twice is done once. A command on a connection that has just been lost may be waited for in vain
- * for ever: the driver (7.8) waits for a socket to drain that is closed, and does not hear of it.
+ * Sends the same request again if it is not answered for a while; the first reply counts. Only for requests that find their own
+ * success when they are repeated. Needed because the driver (7.8) may never answer a command on a connection that has just been
+ * lost: it waits for a closed socket to drain.
  */
 export async function again<T>(request: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
@@ -37,7 +37,7 @@ export async function again<T>(request: () => Promise<T>): Promise<T> {
     return await Promise.race([first, second]);
   } finally {
     clearTimeout(timer);
-    // Whichever comes later has nobody to tell.
+    // The later reply is ignored.
     second.catch(() => {});
     first.catch(() => {});
   }

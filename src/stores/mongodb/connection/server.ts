@@ -5,19 +5,19 @@ import { codeOf, isDuplicateKey, isKnownToPass } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { now } from "../ledger/expressions.js";
 
-/** The version of what is in the collections. */
+/** The version of the collections' format. */
 const schemaVersion = 1;
-/** What servers of 5.0 say first. The number of their version would be a command that a strict API refuses. */
+/** The wire version of MongoDB 5.0. (A strict API refuses the command that returns the server's version.) */
 const wireVersionMin = 13;
 
 export interface ServerKind {
-  /** It has transactions and change streams. */
+  /** It is part of a replica set or sharded cluster, and so has transactions and change streams. */
   readonly replicated: boolean;
-  /** It is a mongos, whose clock is `$$NOW`. */
+  /** It is a mongos, whose own clock is `$$NOW`. */
   readonly routed: boolean;
 }
 
-/** What the server is: a member of a replica set or a router, or one that stands alone. Too old a one is refused. */
+/** Finds out whether the server is a member of a replica set, a router, or standalone. Throws ConfigurationError if it is too old. */
 export async function inspectServer(database: Db): Promise<ServerKind> {
   const { maxWireVersion, setName, msg } = await database.command({ hello: 1 });
   if (!(maxWireVersion >= wireVersionMin)) throw unsupported(`this server is too old (its wire version is ${maxWireVersion})`);
@@ -25,28 +25,26 @@ export async function inspectServer(database: Db): Promise<ServerKind> {
   return { replicated: typeof setName === "string" || routed, routed };
 }
 
-/** What a server cannot do, and what the client asks for and does not get: our collections have their own settings. */
+/** Warns about missing features of the server, and about settings of the client that the store overrides. */
 export function sayWhatIsUnusual({ writeConcern, readPreference }: MongoClient, { replicated, routed }: ServerKind): void {
   if (routed)
     warn(
-      "behind mongos the time is each router's own: keep the clocks of all routers within two thirds of the shortest leaseMs, or a living attempt is taken over; sharded clusters have never been tested",
+      "behind mongos leases use the clock of each router: keep the clocks of all routers within two thirds of the shortest leaseMs, or a running attempt may be taken over; sharded clusters have not been tested",
     );
   if (!replicated)
     warn(
-      "this server is in no replica set: it has no transactions, so there is the ledger and no workflows; and what its disk loses is lost",
+      "this server is not in a replica set: it has no transactions, so the store supports once() but no workflows, and there is no copy if its disk fails",
     );
   const w = writeConcern?.w;
   if ((w !== undefined && w !== "majority") || writeConcern?.journal === false)
-    warn(
-      `the client writes with w: ${JSON.stringify(w)}; the store's own collections are written with w: "majority", j: true all the same`,
-    );
+    warn(`the client writes with w: ${JSON.stringify(w)}; the store writes its own collections with w: "majority", j: true anyway`);
   if (readPreference !== undefined && readPreference.mode !== "primary")
-    warn(`the client reads from "${readPreference.mode}"; the store's own collections are read from the primary all the same`);
+    warn(`the client reads from "${readPreference.mode}"; the store reads its own collections from the primary anyway`);
 }
 
 /**
- * One write that does what every begin does: an update by a pipeline, with the server's time, whose result is computed.
- * There are servers of the same protocol that do not know one of these; a lease there would be as long as nobody knows.
+ * Tests with one write the features that every begin needs: an update by a pipeline, with the server's time, and a projected result.
+ * Some servers with the same protocol lack one of them, and leases there would have a wrong length.
  */
 export async function requireMeaning({ meta }: Collections): Promise<void> {
   const ask = () =>
@@ -63,21 +61,21 @@ export async function requireMeaning({ meta }: Collections): Promise<void> {
     })
     .catch((error: unknown) => {
       if (codeOf(error) === 13) throw notAllowed(error);
-      // What the server itself says no to, for good; not a connection that is lost, or an election.
+      // A permanent refusal by the server; not a lost connection or an election.
       const refused = error instanceof Error && error.name === "MongoServerError" && !isKnownToPass(error);
-      throw refused ? unsupported(`this server refuses what every begin does: ${error.message}`, error) : error;
+      throw refused ? unsupported(`this server refuses an update that every begin needs: ${error.message}`, error) : error;
     });
   const answer = found as unknown as { readonly version: number; readonly now: unknown } | null;
   if (typeof answer?.now !== "number" || typeof answer.version !== "number")
-    throw unsupported("this server does not know updates by pipelines that go by its own clock");
+    throw unsupported("this server does not support updates by pipelines with the server's clock");
   if (answer.version > schemaVersion)
     throw new ConfigurationError(
-      `[onceflow] [mongodb] these collections have version ${answer.version}, and this code knows ${schemaVersion}: update onceflow before opening them`,
+      `[onceflow] [mongodb] these collections have version ${answer.version}, but this version of onceflow supports ${schemaVersion}: update onceflow before opening them`,
       { code: "SCHEMA_NEWER" },
     );
 }
 
-/** A write that the driver has sent again by itself is answered without the projection: asked once more, it is not written. */
+/** False if the driver has retried the write itself: then the reply has no projection. Sent once more, it writes nothing. */
 function isProjected(found: object | null): boolean {
   return found !== null && "now" in found;
 }

@@ -1,12 +1,15 @@
 import { effectClasses, mayRunAgain } from "../../../core/ledger/record.js";
 import type { Collections } from "../layout.js";
 
-/** Records that one purge looks through for abandoned ones. No index finds them: every begin and settle would pay for it. */
+/** Number of records that one purge checks. There is no index of abandoned records: every begin and settle would have to maintain it. */
 const sweptMax = 2000;
 
 const mayRunAgainRanks = effectClasses.filter(mayRunAgain).map((effect) => effectClasses.indexOf(effect));
 
-/** Finds and removes running records that were abandoned (core/ledger/record.ts, `abandonedAt`), from where the purge before has ended. */
+/**
+ * Finds and removes abandoned running records (core/ledger/record.ts, `abandonedAt`). Each purge continues where the previous one
+ * ended.
+ */
 export class AbandonedRecords {
   readonly #collections: Collections;
   #sweptTo = "";
@@ -28,9 +31,9 @@ export class AbandonedRecords {
     for (const { _id, state, effect, leaseUntil, retentionMs, horizonMs, rev } of swept) {
       if (state !== "running" || !mayRunAgainRanks.includes(effect) || retentionMs === null) continue;
       if (leaseUntil + retentionMs + horizonMs > until) continue;
-      // First what belongs to it: if we die between the two, a later purge finds it again.
+      // The record last: after a crash between the two, a later purge finds it again.
       await audit.deleteMany({ record: { $in: [_id] } });
-      // Unchanged since it was read: it may have been taken over meanwhile.
+      // Only if it is unchanged since it was read: it may have been taken over meanwhile.
       removed += (await records.deleteOne({ _id, rev })).deletedCount;
       if (removed < limit) continue;
       last = _id;

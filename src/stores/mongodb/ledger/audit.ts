@@ -5,7 +5,7 @@ import { serverTime } from "./read.js";
 
 export async function appendAudit(collections: Collections, entries: readonly AuditEntry[]): Promise<void> {
   const at = await serverTime(collections);
-  // The driver numbers what it inserts: entries of one instant keep their order by it.
+  // The driver assigns increasing ids, which keep the order of entries with the same time.
   await collections.audit.insertMany(
     entries.map(({ owner, answer, attempt, ...id }) => ({ record: rowOf(id), at, owner, answer, attempt })),
     { ordered: true },

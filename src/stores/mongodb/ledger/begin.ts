@@ -7,9 +7,9 @@ import { requireRoom } from "./settle.js";
 const reconcile = effectClasses.indexOf("reconcile");
 
 /**
- * A begin as an update of the one document: what `decideBegin` grants becomes a new running attempt, and everything
- * else stays as it is, which MongoDB does not write. The caller is told the document after it, and sees by the owner
- * whether it was granted.
+ * A begin as an update of one document: if `decideBegin` would grant it, the document becomes a new running attempt; otherwise it
+ * stays as it is, and MongoDB writes nothing. The caller gets the document after the update, and its owner shows whether the begin was
+ * granted.
  */
 export function beginUpdate(begin: Begin): Record<string, unknown>[] {
   requireRoom(begin.progress);
@@ -19,7 +19,7 @@ export function beginUpdate(begin: Begin): Record<string, unknown>[] {
   const strictest = max("$effect", rank);
   const lapsed = and(eq("$state", "running"), gte(now, "$leaseUntil"));
   const inDoubt = or(lapsed, eq("$state", "unknown"));
-  // The reply to this very begin was lost and it was sent again: it finds its own success, and writes nothing.
+  // This same begin was sent before and its reply was lost: it finds its own success and writes nothing.
   const mine = and(eq("$state", "running"), eq("$owner", literal(begin.owner)));
   const mismatch = begin.fingerprint === null ? false : and(ne("$fingerprint", null), ne("$fingerprint", literal(begin.fingerprint)));
   const open = or(
@@ -46,7 +46,7 @@ export function beginUpdate(begin: Begin): Record<string, unknown>[] {
     retentionMs: literal(begin.retentionMs),
     horizonMs: begin.horizonMs,
     reconcileAfterMs: begin.reconcileAfterMs,
-    // Named once: it may have 15 MiB, and a command has at most 16.
+    // Included once only: it may have 15 MiB, and a command has at most 16.
     progress: orElse(choose(again, "$progress", null), literal(begin.progress)),
     outcome: null,
     expiresAt: null,
@@ -59,7 +59,7 @@ export function beginUpdate(begin: Begin): Record<string, unknown>[] {
   return [{ $replaceWith: choose(granted, next, "$$ROOT") }];
 }
 
-/** A new attempt begins: what the log will say about the one before it. */
+/** The log entry of the previous attempt when a new attempt begins. */
 const ranTillLapse = eq("$verdict", "running");
 const ended: Expression = {
   attempt: "$attempt",

@@ -1,10 +1,10 @@
-/** MongoDB's expressions, as far as the store needs them. All of them run in the server, in the write they belong to. */
+/** A MongoDB aggregation expression. It is evaluated by the server, as part of a write. */
 export type Expression = unknown;
 
 /** The server's time: one instant for a whole command, in milliseconds. Doubles, because every driver reads them as numbers. */
 export const now: Expression = { $toDouble: "$$NOW" };
 
-/** What comes from outside is never an expression: a key or a result may begin with "$". */
+/** A literal value. Required for all user data: a key or a result may begin with "$". */
 export const literal = (value: string | number | boolean | null | readonly string[]): Expression => ({ $literal: value });
 
 export const and = (...all: readonly Expression[]): Expression => ({ $and: all });
@@ -19,5 +19,5 @@ export const max = (a: Expression, b: Expression): Expression => ({ $max: [a, b]
 export const choose = (when: Expression, yes: Expression, otherwise: Expression): Expression => ({ $cond: [when, yes, otherwise] });
 export const orElse = (value: Expression, otherwise: Expression): Expression => ({ $ifNull: [value, otherwise] });
 export const isMissing = (field: string): Expression => eq({ $type: field }, "missing");
-/** No such member at all. */
+/** Removes the field. */
 export const absent: Expression = "$$REMOVE";

@@ -13,8 +13,8 @@ import { idOf, isReading, recordAndNow, toReading } from "./record-document.js";
 import { renewUpdate, resolveUpdate, settleUpdate } from "./settle.js";
 
 /**
- * Each operation is one write of one document, and MongoDB's bulk writes do not tell what became of each: so they go
- * side by side. Whatever fails fails alone.
+ * Each operation is one write of one document. They are sent concurrently, because MongoDB's bulk writes do not return the result of each.
+ * An operation that fails does not affect the others.
  */
 export async function flush(
   collections: Collections,
@@ -31,7 +31,7 @@ export async function apply(collections: Collections, operation: Operation, opti
   return (await write(collections, operation, options)) ?? (await refused(collections, operation, options));
 }
 
-/** One trip: the record after it says whether the begin was granted, and if not, why. */
+/** One round trip: the record after the update shows whether the begin was granted, and if not, why. */
 async function begin(collections: Collections, operation: Begin): Promise<Verdicted | "again"> {
   const ask = () =>
     collections.records.findOneAndUpdate({ _id: idOf(operation) }, beginUpdate(operation), {
@@ -40,17 +40,17 @@ async function begin(collections: Collections, operation: Begin): Promise<Verdic
       projection: recordAndNow,
       ...collections.bounded,
     });
-  // Two who insert the same document at once: MongoDB tells one of them that it exists, who then finds it.
+  // Of two concurrent inserts of one document, one gets a duplicate key error; asked again, it finds the document.
   const found = await ask().catch((error: unknown) => {
     if (isDuplicateKey(error)) return "exists" as const;
     throw error;
   });
   const document = found === "exists" ? await ask().catch(unlessDuplicate) : found;
-  // Asked again, a begin finds its own success.
+  // Sent again, a begin finds its own success.
   if (!isReading(document)) return "again";
   const { record, now } = toReading(document);
   const { answer, next } = decide(record, operation, now);
-  // Its own success is what a granted begin finds, and one that was sent again.
+  // A granted begin, and one that is sent again, both find their own success in the record.
   assert(next === undefined, "MongoDB refused a begin that decide() grants");
   return { answer, record, now };
 }
@@ -60,7 +60,7 @@ function unlessDuplicate(error: unknown): null {
   throw error;
 }
 
-/** A settle is told whether it was written, and no more: it is half of all writes. */
+/** For a settle only whether it was written is returned, not the record: settles are half of all writes. */
 async function write(
   { records, bounded }: Collections,
   operation: Settle | Renew | Resolve,
@@ -79,12 +79,12 @@ async function write(
   return { answer: operation.verb === "renew" ? { kind: "renewed", leaseUntil } : { kind: "settled" }, record, now };
 }
 
-/** The fence is stale, or this very request was written before: what is there now says which. */
+/** The fence is stale, or this same request was applied before: the current record shows which. */
 async function refused(collections: Collections, operation: Operation, options: SessionOption): Promise<Verdicted | "again"> {
   const reading = await readFinally(collections, operation, options);
   const now = reading?.now ?? 0;
   const { answer, next } = decide(reading?.record, operation, now);
-  // It would be granted now: the record has changed between the two.
+  // If it would be granted now, the record has changed between the two commands.
   return next === undefined ? { answer, record: reading?.record, now } : "again";
 }
 

@@ -4,7 +4,7 @@ import type { Collections } from "../layout.js";
 import { gte, lt, now } from "./expressions.js";
 import { type RecordAndNow, recordAndNow, strictFrom, toReading } from "./record-document.js";
 
-/** The state asked for is the one that is true now: a lapsed record that may not be re-run counts as unknown. */
+/** Filters by the state that is true now: a running record with an expired lease that must not be re-run counts as unknown. */
 export async function listRecords({ records }: Collections, query: ListQuery): Promise<Reading[]> {
   const { scope, state, prefix, after, limit } = query;
   const where: Record<string, unknown>[] = [];

@@ -4,8 +4,8 @@ import type { AbandonedRecords } from "./abandoned.js";
 import { serverTime } from "./read.js";
 
 /**
- * Removes settled records that are over, and running ones that were abandoned; never one that is unknown. The condition stands in the writes
- * themselves, so that a key that starts afresh in between is left alone.
+ * Removes expired records and abandoned running records, but never an unknown one. The writes repeat the condition, so that a key
+ * that was begun again in between is not touched.
  */
 export async function purgeRecords(collections: Collections, abandoned: AbandonedRecords, { before, limit }: PurgeQuery): Promise<number> {
   const time = await serverTime(collections);
@@ -25,12 +25,12 @@ async function purgeSettled({ records, audit }: Collections, until: number, limi
   const expired = over.map(({ _id }) => _id).filter((id) => !gone.includes(id));
   let purged = 0;
   if (gone.length > 0) {
-    // First what belongs to them: if we die between the two, the next purge finds them again.
+    // The records last: after a crash between the two, the next purge finds them again.
     await audit.deleteMany({ record: { $in: gone } });
     purged += (await records.deleteMany({ _id: { $in: gone }, goneAt: { $lte: until } })).deletedCount;
   }
   if (expired.length > 0) {
-    // The tombstone stays to the horizon; the result goes.
+    // Past its retention the result is removed; the record stays until the horizon.
     const strip = [{ $set: { outcome: null, purgeFrom: "$goneAt", rev: { $add: ["$rev", 1] } } }];
     const still = { _id: { $in: expired }, expiresAt: { $lte: until }, goneAt: { $gt: until }, outcome: { $ne: null } };
     purged += (await records.updateMany(still, strip)).modifiedCount;

@@ -4,15 +4,15 @@ import type { SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { idOf, type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
 
-/** What a majority has: it cannot be rolled back any more. */
+/** Reads what a majority has, which cannot be rolled back. */
 export async function readRecord({ records }: Collections, id: RecordId, options: object = {}): Promise<Reading | undefined> {
   const found = await records.findOne({ _id: idOf(id) }, { projection: recordAndNow, ...options });
   return found === null ? undefined : toReading(found as unknown as RecordAndNow);
 }
 
 /**
- * A read that decides: the primary asks a majority whether it still is one before it answers. In a transaction its
- * snapshot decides, and the conflict at its write.
+ * A linearizable read: the primary confirms with a majority that it still is the primary before it answers. In a transaction the
+ * snapshot is read, and a conflict is detected at the write.
  */
 export function readFinally(collections: Collections, id: RecordId, options: SessionOption): Promise<Reading | undefined> {
   return readRecord(collections, id, options.session === undefined ? { ...collections.decisive, ...collections.bounded } : options);
@@ -26,7 +26,7 @@ export async function readAttempts(
   return (found?.past ?? []).filter(({ attempt }) => attempt > afterAttempt).slice(0, limit);
 }
 
-/** The server's time where no document tells it. */
+/** The server's time, for code that reads no document. */
 export async function serverTime({ database }: Collections): Promise<number> {
   const { localTime } = await database.command({ hello: 1 });
   return (localTime as Date).getTime();

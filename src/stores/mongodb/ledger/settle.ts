@@ -4,7 +4,7 @@ import type { Renew, Resolve, Settle } from "../../../core/ledger/operation.js";
 import { absent, add, choose, eq, gte, literal, max, now } from "./expressions.js";
 import { idOf } from "./record-document.js";
 
-/** A conditional write: the fence is in the filter, and a write whose filter finds nothing changes nothing. */
+/** A conditional write: the fence is in the filter, so a write with a stale fence matches nothing and changes nothing. */
 export interface FencedUpdate {
   readonly filter: Record<string, unknown>;
   readonly update: Record<string, unknown>[];
@@ -12,14 +12,14 @@ export interface FencedUpdate {
 
 export function settleUpdate(settle: Settle): FencedUpdate {
   const { owner, attempt, to } = settle;
-  // "unknown" is open to the late owner of that very attempt. What is settled already is left as it is.
+  // The late owner of an unknown attempt may still settle it. A record that is already settled stays as it is.
   const state = { $in: ["running", "unknown"].filter((one) => one !== to.state) };
   return { filter: { _id: idOf(settle), owner, attempt, state }, update: settled(settle, verdictOf(settle)) };
 }
 
 export function resolveUpdate(resolve: Resolve): FencedUpdate {
   const lapsed = { state: "running", $expr: gte(now, "$leaseUntil") };
-  // Sent again, it finds its own work, and leaves it as it is.
+  // Sent again, it finds its own success and changes nothing.
   const another = [{ owner: { $ne: resolve.owner } }, { state: { $ne: resolve.to.state } }];
   const over = { state: { $ne: "running" }, $or: another };
   const open = [{ state: "unknown" }, lapsed, ...(resolve.erase ? [over] : [])];
@@ -37,12 +37,12 @@ export function renewUpdate(renew: Renew): FencedUpdate {
   };
 }
 
-/** A document has at most 16 MiB. What would not fit is refused here: a server may end the connection over it. */
+/** A document has at most 16 MiB. Larger values are refused here, because a server may close the connection for them. */
 const valueBytesMax = 15 * 1024 * 1024;
 
 export function requireRoom(value: string | null): void {
   if (value === null || value.length * 3 <= valueBytesMax || Buffer.byteLength(value) <= valueBytesMax) return;
-  throw new StoreRefusedError(`[onceflow] [mongodb] a value has more than ${valueBytesMax} bytes, and does not fit into a document`);
+  throw new StoreRefusedError(`[onceflow] [mongodb] a value has more than ${valueBytesMax} bytes and does not fit into a document`);
 }
 
 function settled({ to, owner, note }: Settle | Resolve, verdict: string): Record<string, unknown>[] {
@@ -66,7 +66,7 @@ function settled({ to, owner, note }: Settle | Resolve, verdict: string): Record
         note: literal(note),
         rev: add("$rev", 1),
         purgeFrom: choose(kept, absent, outcome === null ? goneAt : expiresAt),
-        // A free key is as open as a new one, and still knows its number: only a purge that somebody asked for removes it.
+        // A free record keeps the attempt number, so MongoDB does not remove it itself; only a purge does.
         removeAt: isOutcome ? choose(kept, absent, { $toDate: goneAt }) : absent,
         ...(forgets(to) ? { fingerprint: null } : {}),
       },

@@ -10,13 +10,13 @@ import { findRun } from "./load.js";
 const digits = 12;
 const bytesMax = 15 * 1024 * 1024;
 
-const placeId = (no: string, stream: string, place: number): string => `${no}\0${stream}\0${String(place).padStart(digits, "0")}`;
-const placesFrom = (no: string, stream: string, place: number) => ({
-  _id: { $gte: placeId(no, stream, place), $lt: `${no}\0${stream}\u0001` },
+const chunkId = (no: string, stream: string, index: number): string => `${no}\0${stream}\0${String(index).padStart(digits, "0")}`;
+const chunksFrom = (no: string, stream: string, index: number) => ({
+  _id: { $gte: chunkId(no, stream, index), $lt: `${no}\0${stream}\u0001` },
 });
 const endOf = (no: string, stream: string): string => `${no}\0${stream}`;
 
-/** The chunks that are there of those that may be written, the next places of their streams, and which of these have ended. */
+/** Loads existing chunks of those that may be written, the next index of each stream, and which streams have ended. */
 export async function loadChunks(
   { chunks }: Collections,
   numbers: ReadonlyMap<string, string>,
@@ -34,7 +34,7 @@ export async function loadChunks(
     const theirs = [...new Set(of.map(({ stream }) => stream))];
     const ended = mayBeClosed ? await endedOf(chunks, no, theirs, options) : new Set();
     for (const stream of theirs)
-      streams.push({ run, stream, next: (await lastPlace(chunks, no, stream, options)) + 1, ended: ended.has(stream) });
+      streams.push({ run, stream, next: (await lastIndex(chunks, no, stream, options)) + 1, ended: ended.has(stream) });
   }
   return { chunks: found, streams };
 }
@@ -56,7 +56,7 @@ async function endedOf(
   return new Set(found.map(({ stream }) => stream));
 }
 
-/** First the void ones: what is written after that counts. */
+/** Makes chunks void first: chunks written after that count. */
 export async function writeChunks(
   { chunks }: Collections,
   { voids, chunksInserted, chunksReplaced }: RunChanges,
@@ -74,10 +74,10 @@ export async function writeChunks(
     ...chunksReplaced.map(({ run, chunk: { stream, writer, n, attempt, kind, data } }) => ({
       updateOne: { filter: { no: numberOf(run), stream, writer, n }, update: { $set: { attempt, kind, data } } },
     })),
-    ...chunksInserted.map(({ run, place, chunk }) => {
+    ...chunksInserted.map(({ run, index: place, chunk }) => {
       const { stream, writer, n, attempt, kind, data } = chunk;
       const no = numberOf(run);
-      const document: ChunkDocument = { _id: placeId(no, stream, place), no, stream, place, writer, n, attempt, kind, data };
+      const document: ChunkDocument = { _id: chunkId(no, stream, place), no, stream, place, writer, n, attempt, kind, data };
       return { insertOne: { document: endsStream(chunk) ? { ...document, ends: endOf(no, stream) } : document } };
     }),
   ];
@@ -86,24 +86,24 @@ export async function writeChunks(
 
 function requireSize(chunk: Chunk): void {
   if (sizeOf(chunk) <= bytesMax) return;
-  throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes, and does not fit into a document`);
+  throw new StoreRefusedError(`[onceflow] [mongodb] a chunk has more than ${bytesMax} bytes and does not fit into a document`);
 }
 
-async function lastPlace(chunks: Collections["chunks"], no: string, stream: string, options: SessionOption): Promise<number> {
+async function lastIndex(chunks: Collections["chunks"], no: string, stream: string, options: SessionOption): Promise<number> {
   const [last] = await chunks
-    .find(placesFrom(no, stream, 0), { ...options, projection: { place: 1 } })
+    .find(chunksFrom(no, stream, 0), { ...options, projection: { place: 1 } })
     .sort({ _id: -1 })
     .limit(1)
     .toArray();
   return last?.place ?? -1;
 }
 
-/** Read one after the other, and no more than asked for: the driver fetches a few at a time. */
+/** Reads chunks one by one up to the limit: the driver fetches a few at a time. */
 export async function readChunks(collections: Collections, { run, stream, from, limit, bytesMax }: ChunkQuery): Promise<ChunkRecord[]> {
   const found = await findRun(collections, run, {});
   if (found === undefined) return [];
   const cursor = collections.chunks
-    .find(placesFrom(found.no, stream, from), { projection: { place: 1, kind: 1, data: 1 } })
+    .find(chunksFrom(found.no, stream, from), { projection: { place: 1, kind: 1, data: 1 } })
     .sort({ _id: 1 })
     .limit(limit);
   const page: ChunkRecord[] = [];
@@ -118,7 +118,7 @@ export async function readChunks(collections: Collections, { run, stream, from, 
   return page;
 }
 
-/** By what it has, and not by its class: a client of the user's own may come from another copy of the driver. */
+/** By its members, not by its class: the user's client may come from another copy of the driver. */
 function bytesOf(kept: Binary | Uint8Array): Uint8Array {
   return kept instanceof Uint8Array ? new Uint8Array(kept) : new Uint8Array(kept.buffer.subarray(0, kept.position));
 }
@@ -127,7 +127,7 @@ export async function readTail(collections: Collections, run: string, stream: st
   const found = await findRun(collections, run, {});
   if (found === undefined) return -1;
   const [last] = await collections.chunks
-    .find({ ...placesFrom(found.no, stream, 0), kind: { $in: ["bytes", "value"] } }, { projection: { place: 1 } })
+    .find({ ...chunksFrom(found.no, stream, 0), kind: { $in: ["bytes", "value"] } }, { projection: { place: 1 } })
     .sort({ _id: -1 })
     .limit(1)
     .toArray();

@@ -25,16 +25,16 @@ interface Found {
   readonly now: number;
 }
 
-/** What this owner may claim, and when. */
+/** A run that this owner may claim, and when. */
 interface Queued extends Candidate {
   readonly run: Found;
 }
 
 const gate = new Gate(16);
-/** Somebody else was faster with all of them, so often: the next look is the worker's. */
+/** After this many rounds in which other workers claimed all candidates, the worker's next poll tries again. */
 const roundsMax = 3;
 
-/** Looks at the head of the queue, takes what is due one by one, and loads it. Reads only when nothing is due. */
+/** Reads the head of the queue, claims due runs one by one, and loads them. Only reads if nothing is due. */
 export async function claimRuns(client: MongoClient, collections: Collections, query: ClaimQuery): Promise<Claims> {
   const claimed: Claimed[] = [];
   const taken: Queued[] = [];
@@ -52,7 +52,10 @@ export async function claimRuns(client: MongoClient, collections: Collections, q
   }
 }
 
-/** What every worker of its workflow may claim, by the index of the queue; and all of the few others, by theirs. */
+/**
+ * The next runs that any worker may claim, by the queue's index; and all suspects and avoided runs, which are few, by their own
+ * indexes.
+ */
 async function headOfQueue(collections: Collections, { workflows, owner, run }: ClaimQuery, limit: number): Promise<Queued[]> {
   const open = { wakeAt: { $exists: true }, owner: { $ne: owner } };
   const of = { ...open, workflow: { $in: [...workflows] } };
@@ -82,7 +85,7 @@ const projection = {
 async function candidates({ runs }: Collections, filter: Filter<RunDocument>, limit: number): Promise<Found[]> {
   const found = await runs
     .find(filter, { projection })
-    // By nothing else: this is the order of the index, so that a long queue is not read to its end.
+    // Exactly the order of the index, so that a long queue is not read to its end.
     .sort({ wakeAt: 1 })
     .limit(limit)
     .toArray();
@@ -90,8 +93,8 @@ async function candidates({ runs }: Collections, filter: Filter<RunDocument>, li
 }
 
 /**
- * The epoch is compared: whoever else claims it raises it. So is the time, by the server at the write: a renewal counts. And
- * everything else that the rule was given, which its late owner may have written in between.
+ * The write compares the epoch, which any other claim increases; the time, on the server, because of renewals; and
+ * everything else that the rule used, which the late owner may have changed in between.
  */
 async function claim(client: MongoClient, collections: Collections, { owner, leaseMs }: ClaimQuery, found: Found): Promise<Claimed[]> {
   const { _id, epoch, wakeAt, owner: before, deaths, crashes, alone, avoidUntil, startedAt, now: time } = found;
@@ -109,7 +112,7 @@ async function claim(client: MongoClient, collections: Collections, { owner, lea
   );
   if (taken.matchedCount === 0) return [];
   const loaded = await inTransaction(client, "a claim", (options) => loadRun(collections, _id, options));
-  // Its late owner has ended or released it since, or we have lost it: the next look finds the truth.
+  // The late owner has ended or released the run since, or the claim was lost: the next poll finds out.
   if (loaded === undefined || loaded === "again" || loaded.run.owner !== owner || loaded.run.epoch !== epoch + 1) return [];
   return [{ ...loaded, lapsed: before !== undefined }];
 }

@@ -5,21 +5,24 @@ import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "..
 import { now } from "../ledger/expressions.js";
 
 /**
- * A run as it is stored. Absent instead of null are its owner, when it wakes and when it expires: so that the indexes
- * of the queue, of owners and of the purge hold only what is theirs.
+ * A run as it is stored. `owner`, `wakeAt` and `expiresAt` are absent, not null, so that the indexes of the queue, of owners and of the
+ * purge contain only the documents they are for.
  */
 export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" | "input" | keyof Rare> {
   readonly _id: string;
-  /** Another one for every run that ever had this id: what belongs to a run carries it, and never gets into its successor. */
+  /**
+   * Different for every run that ever had this id. All documents of a run carry it, so that they never belong to a later run with
+   * the same id.
+   */
   readonly no: string;
-  /** Null: it is long, and stands in the journal as entry 0. Every renewal writes this document again. */
+  /** Null: the input is long and stored in the journal as entry 0, because every renewal rewrites this document. */
   readonly input: string | null;
   readonly owner?: string;
   readonly wakeAt?: number;
   readonly expiresAt?: number;
-  /** +1 whenever one of its streams grows. */
+  /** Increases when one of its streams grows. */
   readonly grown?: number;
-  /** Absent: 0, false and nobody. Documents of before there were these members have none of them. */
+  /** Absent members mean 0, false or an empty list. Documents of older versions do not have them. */
   readonly deaths?: number;
   readonly crashes?: number;
   readonly alone?: boolean;
@@ -46,13 +49,13 @@ export interface MailDocument extends Mail {
 }
 
 export interface HookDocument extends Omit<HookRecord, "token"> {
-  /** The token: two cannot have the same. */
+  /** The token, which is unique. */
   readonly _id: string;
   readonly no: string;
 }
 
 export interface ChunkDocument {
-  /** Its place, which is taken once. In the order of the stream. */
+  /** Contains run, stream and index, so that an index is used once, and sorts in the order of the stream. */
   readonly _id: string;
   readonly no: string;
   readonly stream: string;
@@ -62,7 +65,7 @@ export interface ChunkDocument {
   readonly attempt: number;
   readonly kind: ChunkKind;
   readonly data: string | Binary | Uint8Array | null;
-  /** The stream, when this is what ends it: so that its index holds nothing else. */
+  /** The stream, if this chunk ends it; absent otherwise, so that its index contains only ends. */
   readonly ends?: string;
 }
 
@@ -70,10 +73,10 @@ export const inputLengthMax = 1000;
 
 const digits = 12;
 
-/** The fence: an entry's place is its id, and a place is taken once. In the order of the journal. */
+/** The fence: an entry's number is part of its unique id, so it is used once. Ids sort in the order of the journal. */
 export const entryId = (no: string, seq: number): string => `${no}\0${String(seq).padStart(digits, "0")}`;
 
-/** All entries of a run behind this one. */
+/** All entries of a run after this one. */
 export const entriesAfter = (no: string, seq: number) => ({ _id: { $gt: entryId(no, Math.max(seq, 0)), $lt: `${no}\u0001` } });
 
 export const mailId = (no: string, key: string): string => `${no}\0${key}`;
@@ -99,7 +102,7 @@ export function toRun(document: RunDocument, input: string): RunRecord {
   };
 }
 
-/** A new run. Members that are rare are left out while they say nothing. */
+/** The document of a new run. Rarely used members are left out while they have their default value. */
 export function toDocument(run: RunRecord, no: string): RunDocument {
   const { id: _id, input, owner, wakeAt, deaths: _d, crashes: _c, alone: _a, avoid: _v, avoidUntil: _u, unsettled: _s, ...kept } = run;
   return {
@@ -111,7 +114,7 @@ export function toDocument(run: RunRecord, no: string): RunDocument {
 
 const absentWhenNull = new Set(["owner", "wakeAt", "expiresAt", "avoidUntil"]);
 
-/** A change of the rules as MongoDB takes it. */
+/** Converts a change made by the rules to a MongoDB update. */
 export function updateOf(to: RunUpdate): UpdateFilter<RunDocument> {
   const members = Object.entries(to).map(([name, value]) => {
     const isAbsent =

@@ -12,8 +12,8 @@ import { inTransaction } from "./transaction.js";
 import { writeChanges } from "./write.js";
 
 /**
- * Each operation is atomic by itself, and they go side by side. If one of them fails, all are sent again, and find what
- * they did.
+ * Each operation is atomic by itself, and they run concurrently. If one of them fails, all are sent again; those that were applied find
+ * their own success.
  */
 export async function flushRuns(
   client: MongoClient,
@@ -33,7 +33,7 @@ async function apply(client: MongoClient, collections: Collections, operation: R
   return await inTransaction(client, what, (options) => decide(collections, operation, options));
 }
 
-/** Loads what the operation may touch, applies the rules to it, and writes the difference: inside a transaction. */
+/** Inside a transaction: loads the documents that the operation may touch, applies the rules, and writes the changes. */
 export async function decide(collections: Collections, operation: RunOperation, options: SessionOption): Promise<RunAnswer> {
   const { loaded, numbers } = await loadTouched(collections, operation, options);
   const table = new LoadedRunTable(loaded);
@@ -42,15 +42,15 @@ export async function decide(collections: Collections, operation: RunOperation, 
   return answer;
 }
 
-/** The entry and nothing else: one document, which is its own fence. */
+/** Whether an append writes only its entry: one document, whose id is the fence. */
 function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks, trial } }: Append): boolean {
   if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
   return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
 }
 
 /**
- * Without a transaction. What is read before the entry can only have changed by an entry in its place, which its own id then
- * finds taken: then it is decided once more.
+ * Appends without a transaction. What was read can only have changed through an entry with the same number; then the insert fails
+ * with a duplicate id, and the append is decided once more.
  */
 async function appendWithoutTransaction(collections: Collections, append: Append): Promise<RunAnswer> {
   try {

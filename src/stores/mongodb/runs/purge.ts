@@ -9,7 +9,10 @@ import { inTransaction } from "./transaction.js";
 
 const gate = new Gate(4);
 
-/** Only what has ended and is settled has an expiry. Each run goes with all that belongs to it, or stays. */
+/**
+ * Only ended runs without unsettled steps have an expiry. Each run is removed together with everything that belongs to it, or not
+ * at all.
+ */
 export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
   const { runs, journal, mail, hooks, chunks, workers } = collections;
   const over = await asking("a purge", async () => {

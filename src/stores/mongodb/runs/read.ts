@@ -31,7 +31,7 @@ export async function readHook({ hooks }: Collections, token: string): Promise<H
   return found === null ? undefined : toHook(found);
 }
 
-/** Newest first, by the index that has them in this order. */
+/** Newest first, in the order of an index. */
 export async function listRuns(collections: Collections, { workflow, status, after, limit }: RunListQuery): Promise<RunRecord[]> {
   const where = {
     ...(workflow === undefined ? {} : { workflow }),

@@ -5,7 +5,7 @@ import type { Collections } from "../layout.js";
 import { add, literal, now, orElse } from "../ledger/expressions.js";
 import type { WorkerDocument } from "./document.js";
 
-/** Document by document: whichever somebody has claimed since is not this owner's any more, and is left alone. */
+/** Each document is written by itself. A run that another worker has claimed meanwhile does not match and is not changed. */
 export async function renewRuns(collections: Collections, { owner, leaseMs, signOfLife }: RenewQuery): Promise<Renewed[]> {
   const { runs, bounded } = collections;
   if (signOfLife) await saveWorker(collections, { owner, leaseMs, signOfLife });
@@ -21,7 +21,7 @@ async function saveWorker({ workers, bounded }: Collections, { owner, leaseMs, s
   const save = () =>
     workers.updateOne({ _id: owner }, [{ $set: { ...seen, startedAt: orElse("$startedAt", now) } }], { ...bounded, upsert: true });
   await save().catch((error: unknown) => {
-    // Its first two signs of life came at once: MongoDB tells one of them that the document exists.
+    // Of two concurrent first heartbeats, one gets a duplicate key error.
     if (!isDuplicateKey(error)) throw error;
     return save();
   });

@@ -14,10 +14,10 @@ import { readWorkers, removeWorker, renewRuns } from "./renew.js";
 import { inTransaction } from "./transaction.js";
 import { createRunWatch } from "./watch.js";
 
-/** Transactions under way at once: each has a connection of the pool to itself. */
+/** Maximum number of concurrent transactions: each uses one connection of the pool. */
 const atOnceMax = 16;
 
-/** Queue and journal, where there are transactions. */
+/** Queue and journals, for servers with transactions. */
 export function mongoRuns(
   client: MongoClient,
   collections: Collections,

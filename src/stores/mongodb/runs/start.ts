@@ -9,18 +9,21 @@ import { requireRoom } from "../ledger/settle.js";
 import { inputLengthMax, type RunAndNow, runAndNow } from "./document.js";
 import { withInputs } from "./load.js";
 
-/** Only the document of the run itself: no transaction is needed for it. */
+/** Whether a start writes only the document of the run, so that it needs no transaction. */
 export function isOneDocument({ first, input, chunks }: StartRun): boolean {
   return first === null && chunks === undefined && input.length <= inputLengthMax;
 }
 
-/** The start of rules/start.ts for a run that is one document. Two who insert it at once: MongoDB tells one of them that it exists, who then finds it. */
+/**
+ * The start of rules/start.ts for a run that is one document. Of two concurrent inserts one gets a duplicate key error, and then
+ * finds the document.
+ */
 export async function startAlone(collections: Collections, start: StartRun): Promise<RunAnswer | "again"> {
   try {
     const { run, created } = await createRun(collections, start, {});
     if (created || run.creator === start.creator) return { kind: "created", now: run.now, conflicts: [] };
     const [record] = await withInputs(collections, [run], {});
-    assert(record !== undefined, "a run has its input as long as it is there");
+    assert(record !== undefined, "an existing run has its input");
     return { kind: "exists", run: record };
   } catch (error) {
     if (isDuplicateKey(error)) return "again";
@@ -28,7 +31,7 @@ export async function startAlone(collections: Collections, start: StartRun): Pro
   }
 }
 
-/** Creates the document of a run at the server's time, and reads it or the one that is there, in one trip. */
+/** Creates the document of a run with the server's time, and returns it or the existing one, in one round trip. */
 export async function createRun(
   { runs }: Collections,
   start: StartRun,
@@ -43,13 +46,13 @@ export async function createRun(
     returnDocument: "after",
     projection: runAndNow,
   });
-  assert(found !== null, "an upsert finds what it inserts");
-  // Sent again by the driver, an insert is answered without the projection: the time of it is in the document.
-  const told = found as unknown as Omit<RunAndNow, "now"> & { readonly now?: number };
-  return { run: { ...told, now: told.now ?? told.createdAt }, created: told.no === no };
+  assert(found !== null, "an upsert returns the document that it inserts");
+  // If the driver retried the insert, the reply has no projection: then the time is that of the document.
+  const run = found as unknown as Omit<RunAndNow, "now"> & { readonly now?: number };
+  return { run: { ...run, now: run.now ?? run.createdAt }, created: run.no === no };
 }
 
-/** The new run of rules/start.ts, or the document that is there, which MongoDB then does not write. */
+/** Update that creates the new run of rules/start.ts. An existing document stays as it is, and MongoDB does not write it. */
 function create(
   { id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun,
   no: string,

@@ -10,13 +10,13 @@ import { entryId, type HookDocument, mailId, type RunAndNow, runAndNow, toRun } 
 import { withInputs } from "./load.js";
 import { createRun } from "./start.js";
 
-/** The documents that an operation may touch, and the numbers of the runs that are in the database. */
+/** The documents that an operation may touch, and the numbers of the runs that exist. */
 export interface Touched {
   readonly loaded: LoadedRuns;
   readonly numbers: ReadonlyMap<string, string>;
 }
 
-/** Inside a transaction: what is written after this has not changed since, or MongoDB ends the transaction. */
+/** Loads inside a transaction: if a document changes before it is written, MongoDB aborts the transaction. */
 export async function loadTouched(collections: Collections, operation: RunOperation, options: SessionOption): Promise<Touched> {
   const wishes = new RunWishes(operation);
   const hooks = await findHooks(collections, wishes.tokens, options);
@@ -35,7 +35,7 @@ export async function loadTouched(collections: Collections, operation: RunOperat
       runs: found.records,
       entries: await findEntries(collections, numbers, wishes, operation.verb === "appendLate", options),
       mail: await findMail(collections, numbers, wishes, options),
-      // A hook of an earlier run with the same id is no hook of this one.
+      // A hook of an earlier run with the same id does not belong to this one.
       hooks: hooks.map(({ _id: token, run, no, about }) => ({ token, about, run: (numbers.get(run) ?? no) === no ? run : "" })),
       ...(await loadChunks(collections, numbers, sought, operation.verb === "write", options)),
     },
@@ -46,7 +46,7 @@ export async function loadTouched(collections: Collections, operation: RunOperat
 interface Found {
   readonly documents: readonly RunAndNow[];
   readonly records: readonly RunRecord[];
-  /** A start creates its document at once, which brings the time; for the rules there is no such run yet. */
+  /** The run that a start has just created to get the server's time. For the rules it does not exist yet. */
   readonly created?: string;
 }
 
@@ -62,7 +62,7 @@ async function findRuns(collections: Collections, operation: RunOperation, wishe
     wishes.runs.add(parent);
   }
   const there = documents.filter((run) => !(made?.created && run === made.run));
-  // Only whoever finds its run started by another one gets to see the input.
+  // The input is returned only to a start that finds an existing run.
   const records = there.map((run) => toRun(run, run.input ?? ""));
   const seen = made && !made.created ? await withInputs(collections, [made.run], options) : [];
   const whole = new Map(seen.map((run) => [run.id, run]));
@@ -77,7 +77,7 @@ async function findHooks({ hooks }: Collections, tokens: ReadonlySet<string>, op
   return tokens.size === 0 ? [] : await hooks.find({ _id: { $in: [...tokens] } }, options).toArray();
 }
 
-/** The entry in the place of the new one, and the one before it: a journal has no gaps, so that no later entry matters. */
+/** The entry with the number of the new one, and the one before it. A journal has no gaps, so later entries do not matter. */
 async function findEntries(
   { journal }: Collections,
   numbers: ReadonlyMap<string, string>,

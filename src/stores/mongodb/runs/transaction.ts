@@ -9,8 +9,8 @@ const triesMax = 5;
 const waitMsMax = 20;
 
 /**
- * Several documents, all of them or none. Whoever writes a document that another transaction has written since is ended
- * by MongoDB, and has changed nothing: it is tried again here a few times, and then with the next flush.
+ * Runs `work` in a transaction. MongoDB aborts a transaction that writes a document which another one has written since, and nothing of
+ * it is applied: it is retried here a few times, and then with the next flush.
  */
 export async function inTransaction<T>(
   client: MongoClient,
@@ -19,10 +19,12 @@ export async function inTransaction<T>(
 ): Promise<T | "again"> {
   for (let tries = 0; tries < triesMax; tries++) {
     try {
-      return await asking(what, () => transact(client, (tx) => work({ session: tx as Required<SessionOption>["session"] })).catch(told));
+      return await asking(what, () =>
+        transact(client, (tx) => work({ session: tx as Required<SessionOption>["session"] })).catch(explainFailure),
+      );
     } catch (error) {
       if (!(error instanceof Conflict)) throw error;
-      // At random, so that the same two do not meet again.
+      // A random delay, so that the same two transactions do not conflict again.
       await delay(1 + Math.random() * waitMsMax);
     }
   }
@@ -31,8 +33,8 @@ export async function inTransaction<T>(
 
 class Conflict extends Error {}
 
-/** Before the commit was sent nothing can have been written, however the connection was lost. */
-function told(error: unknown): never {
+/** Converts an error of a transaction. If the connection was lost before the commit was sent, nothing was written. */
+function explainFailure(error: unknown): never {
   if (hasLabel(error, "UnknownTransactionCommitResult") || !hasLabel(error, "TransientTransactionError")) throw error;
   if (codeOf(error) !== 0) throw new Conflict("a write conflict", { cause: error });
   const meaning = explain(error, "a transaction");

@@ -3,12 +3,12 @@ import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
 import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
 import type { Collections } from "../layout.js";
 
-/** Runs that are new, have mail or a longer stream, or have lost their owner: what somebody else may wait for. */
+/** Runs that are new, have new mail or a longer stream, or lost their owner: changes that another process may wait for. */
 const interesting = [
   {
     $match: {
       $or: [
-        // "replace": what changes most of a document may be told as that.
+        // "replace": MongoDB may report an update of most of a document as a replacement.
         { operationType: { $in: ["insert", "replace"] } },
         { "updateDescription.updatedFields.mail": { $exists: true } },
         { "updateDescription.removedFields": "owner" },
@@ -34,16 +34,19 @@ export interface RunWatch {
   close(): Promise<void>;
 }
 
-/** One change stream for all who watch, as long as somebody does. When it breaks, everybody looks for themselves, and it is opened again. */
+/**
+ * One change stream for all watchers, open while there is one. When it breaks, all watchers are notified, so that they poll, and it
+ * is opened again.
+ */
 export function createRunWatch({ runs }: Collections): RunWatch {
   const watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   let stream: ChangeStream | undefined;
   let timer: NodeJS.Timeout | undefined;
-  /** Since the last change that was seen. */
+  /** Failures since the last change that was received. */
   let failures = 0;
   let closed = false;
 
-  const tell = (run: RunChange, what: WhatChanged = "run") => {
+  const notify = (run: RunChange, what: WhatChanged = "run") => {
     for (const { changed } of watchers) changed(run, what);
   };
 
@@ -53,7 +56,7 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     stream = opened;
     opened.on("change", (event) => {
       failures = 0;
-      tell("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
+      notify("documentKey" in event ? String(event.documentKey?._id) : null, isOnlyGrown(event) ? "chunks" : "run");
     });
     opened.on("error", () => restart(opened));
     opened.on("close", () => restart(opened));
@@ -63,8 +66,8 @@ export function createRunWatch({ runs }: Collections): RunWatch {
     if (stream !== broken) return;
     stop();
     if (closed) return;
-    // What happened meanwhile was told to nobody.
-    tell(null);
+    // Changes may have been missed: notify all watchers.
+    notify(null);
     failures += 1;
     timer = setTimeout(start, backoffMs(openBackoff, failures));
   }

@@ -8,8 +8,8 @@ import { writeChunks } from "./chunks.js";
 import { entryId, inputLengthMax, mailId, type RunDocument, toDocument, updateOf } from "./document.js";
 
 /**
- * Writes what the rules have changed: inside a transaction, or a single entry, which is its own fence. A start has created its
- * document already. The run's document comes first: whoever writes the same run at this time makes one of the two go again.
+ * Writes what the rules have changed: inside a transaction, or a single entry, whose id is the fence. A start has already created its
+ * document. The run's document is written first: of two concurrent writers of one run, MongoDB aborts one, which is then repeated.
  */
 export async function writeChanges(
   collections: Collections,
@@ -38,7 +38,7 @@ async function writeRuns(
   for (const { input } of inserted) requireRoom(input);
   for (const { to } of changed) requireRoom(to.output ?? null);
   const updates = new Map(changed.map(({ id, to }) => [id, updateOf(to)]));
-  // The count is what others hear of the change by, and what two writers of one run's chunks meet at.
+  // The counter notifies other processes of the change, and makes two concurrent writers of one run's chunks conflict.
   for (const id of grown) updates.set(id, { ...updates.get(id), $inc: { grown: 1 } } as UpdateFilter<RunDocument>);
   const writes = [
     ...inserted.filter(({ id }) => made.has(id)).map((run) => ({ insertOne: { document: toDocument(run, numberOf(run.id)) } })),
@@ -47,7 +47,7 @@ async function writeRuns(
   if (writes.length > 0) await runs.bulkWrite(writes, options);
 }
 
-/** A long input stands in the journal, as entry 0. */
+/** A long input is stored in the journal as entry 0. */
 async function insertEntries(
   { journal }: Collections,
   { inserted, entries }: RunChanges,

@@ -8,7 +8,7 @@ import { hasLabel } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { apply } from "../ledger/flush.js";
 
-/** Durable when it is told: a majority has it, on disk. */
+/** A commit is answered when a majority has it on disk. */
 const transactionOptions: TransactionOptions = {
   readConcern: { level: "snapshot" },
   writeConcern: { w: "majority", journal: true },
@@ -16,8 +16,8 @@ const transactionOptions: TransactionOptions = {
 };
 
 /**
- * A transaction of the store's own: one try. MongoDB ends it when somebody else has written what it writes
- * (TransientTransactionError); the handler's own effects elsewhere are no reason to run it again behind its back.
+ * Runs `work` in a transaction, once. MongoDB aborts it if another transaction has written the same documents (TransientTransactionError).
+ * It is not retried here: the handler may have had effects elsewhere.
  */
 export async function transact<T>(client: MongoClient, work: (tx: Tx) => Promise<T>): Promise<T> {
   const session = client.startSession();
@@ -27,7 +27,7 @@ export async function transact<T>(client: MongoClient, work: (tx: Tx) => Promise
     await commit(session);
     return result;
   } catch (error) {
-    // When even this fails the server ends the transaction by itself, after a minute.
+    // If this fails too, the server aborts the transaction after a minute.
     if (session.inTransaction()) await session.abortTransaction().catch(() => {});
     throw error;
   } finally {
@@ -39,8 +39,8 @@ const commitMsMax = 10_000;
 const commitPauseMs = 50;
 
 /**
- * A commit that was not answered is sent again: the server knows whether it was done. Left alone, a transaction that
- * was not committed would hold its documents for a minute.
+ * Sends a commit that was not answered again: the server knows whether it was applied. Otherwise a transaction that was not
+ * committed would lock its documents for a minute.
  */
 async function commit(session: ClientSession): Promise<void> {
   const startedAt = performance.now();
@@ -55,7 +55,10 @@ async function commit(session: ClientSession): Promise<void> {
   }
 }
 
-/** The settle as the last write of a transaction, ours or the user's own. Errors keep their labels: who opened it needs them. */
+/**
+ * Settles as the last write of a transaction of the store or the user. Errors keep their labels, which the code that opened the
+ * transaction needs.
+ */
 export async function settleWithin(collections: Collections, tx: Tx, settle: Settle): Promise<Answer> {
   const session = asSession(tx);
   const verdict = await apply(collections.by(clientOf(session)), settle, { session });
@@ -64,13 +67,13 @@ export async function settleWithin(collections: Collections, tx: Tx, settle: Set
 
 export function asSession(tx: Tx): ClientSession {
   if (!("inTransaction" in tx) || typeof tx.inTransaction !== "function" || tx.inTransaction() !== true)
-    throw new ConfigurationError("[onceflow] [mongodb] tx must hand over a ClientSession, inside an open transaction", {
+    throw new ConfigurationError("[onceflow] [mongodb] tx must pass a ClientSession with an open transaction", {
       code: "MISSING_CAPABILITY",
     });
   return tx as ClientSession;
 }
 
-/** Every session knows its client, and the driver refuses a session at another one; its types do not say so. */
+/** The client of a session. The driver accepts a session only on its own client. Its types do not declare this member. */
 export function clientOf(session: ClientSession): MongoClient {
   const { client } = session as ClientSession & { readonly client?: MongoClient };
   assert(client !== undefined, "a session of the driver has its client");

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import type { PgModule } from "../driver.js";
 import { Flusher } from "./flusher.js";
 
-/** A connection that the server accepts and closes at once, before it answers the first statement. */
+/** A server that accepts a connection and closes it before it answers the first statement. */
 class ClosedAtOnce extends EventEmitter {
   readonly host = "127.0.0.1";
   readonly port = 5432;
@@ -35,7 +35,7 @@ afterEach(() => {
   for (const listener of others) process.on("unhandledRejection", listener);
 });
 
-it("a connection that breaks while it is opened fails the flush, and leaves no unhandled rejection that would end the process", async () => {
+it("a connection that breaks while it is opened fails the flush, without an unhandled rejection that would end the process", async () => {
   const flusher = new Flusher({ Client: ClosedAtOnce } as unknown as PgModule, { settings: {}, pooled: false });
   await expect(flusher.run("a flush", async () => "done")).rejects.toMatchObject({ code: "STORE_UNREACHABLE" });
   // Node reports unhandled rejections after the microtasks of a turn.

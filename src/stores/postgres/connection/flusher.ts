@@ -5,7 +5,7 @@ import type { PgClient, PgModule } from "../driver.js";
 import { explain, isFromServer, isMisconfigured } from "../errors.js";
 import { beginSession, type ConnectionConfig, refusesStartUp, sessionOf, startUp } from "./session.js";
 
-/** The connection that flushes go through, one at a time. Whatever breaks it, the next flush opens a new one. */
+/** The connection for flushes, one at a time. After the connection broke, the next flush opens a new one. */
 export class Flusher {
   readonly #pg: PgModule;
   #config: ConnectionConfig;
@@ -16,7 +16,7 @@ export class Flusher {
     this.#config = config;
   }
 
-  /** Opens the connection before it is needed. That it can't be is for the next flush to say. */
+  /** Opens the connection before it is needed. If that fails, the next flush reports it. */
   connect(): void {
     this.#connected().catch(() => {});
   }
@@ -27,8 +27,8 @@ export class Flusher {
       return await work(sessionOf(client));
     } catch (error) {
       const meaning = explain(error, what);
-      // Only a refusal of the data says nothing about the connection: its server may have become read-only, or a statement
-      // that we prepared may be gone.
+      // Replace the connection after every error except refused data: its server may have become read-only, or may have lost a
+      // prepared statement.
       if (meaning === error ? !(error instanceof OnceflowError) : !(meaning instanceof StoreRefusedError)) this.#drop(client);
       throw meaning;
     }
@@ -45,7 +45,7 @@ export class Flusher {
     return this.#client;
   }
 
-  /** As it connects now: `pooled` once a connection has turned out to lead to a pooler. */
+  /** The current configuration: `pooled` is set once a pooler was detected. */
   get config(): ConnectionConfig {
     return this.#config;
   }
@@ -73,7 +73,7 @@ export class Flusher {
     }
   }
 
-  /** Replaces a broken connection at the next flush. A connection that breaks while it is opened is reported by `#connect`. */
+  /** Makes the next flush open a new connection. An error while a connection is opened is reported by `#connect`. */
   #drop(client: pg.Client): void {
     const forget = (current: pg.Client) => {
       if (current === client) this.#client = undefined;

@@ -8,7 +8,7 @@ import { StandbyError } from "./session.js";
 
 const connectBackoff: Backoff = { minMs: 20, maxMs: 500 };
 
-/** Connects and brings the schema up to date. A server that cannot be reached yet is waited for, `connectMs` at most. */
+/** Connects and brings the schema up to date. Waits up to `connectMs` for a server that cannot be reached yet. */
 export async function opening(flusher: Flusher, schema: string, connectMs: number): Promise<void> {
   const until = performance.now() + connectMs;
   for (let failures = 1; ; failures++) {
@@ -32,18 +32,18 @@ export async function opening(flusher: Flusher, schema: string, connectMs: numbe
   }
 }
 
-/** For what stands at this address and can hold no store, however long we wait. */
+/** The error for a server that can never be used as a store, however long we wait. */
 function refusal(cause: unknown): ConfigurationError | undefined {
   if (cause instanceof StandbyError)
     return new ConfigurationError(`[onceflow] [postgres] ${cause.message}`, { code: "POSTGRES_STANDBY", cause });
   if (codeOf(cause) !== "08P01" || !/statement pooling mode/.test(String(cause))) return undefined;
   return new ConfigurationError(
-    "[onceflow] [postgres] this pooler is in statement mode, which has no transactions: use one in transaction or session mode, or connect to the server directly",
+    "[onceflow] [postgres] this pooler is in statement mode, which has no transactions: use transaction or session mode, or connect to the server directly",
     { code: "POSTGRES_POOLER", cause },
   );
 }
 
-/** False for a server that answers, and says no: to the password, or to the name of the database. */
+/** Whether waiting may help. Not if the server answers and rejects the password or the database. */
 function mayPass(cause: unknown): boolean {
   const fromServer = cause instanceof Error && "severity" in cause;
   return !fromServer || /^(57P03|53\d\d\d|55P03|40001|40P01)$/.test(codeOf(cause));
@@ -51,8 +51,8 @@ function mayPass(cause: unknown): boolean {
 
 function misconfigured(schema: string, cause: Error): ConfigurationError {
   return new ConfigurationError(
-    `[onceflow] [postgres] schema ${schema} cannot be opened: ${cause.message}. The role needs CREATE on the database to make the schema ` +
-      "or bring it up to date, or let a role that has it run `onceflow migrate` first; and SELECT, INSERT, UPDATE and DELETE on all of its tables.",
+    `[onceflow] [postgres] schema ${schema} cannot be opened: ${cause.message}. The role needs CREATE on the database to create or update the schema ` +
+      "(or run `onceflow migrate` first with a role that has it), and SELECT, INSERT, UPDATE and DELETE on all its tables.",
     { code: "STORE_NOT_USABLE", cause },
   );
 }

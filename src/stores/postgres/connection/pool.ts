@@ -3,20 +3,20 @@ import type { PgClient, PgModule } from "../driver.js";
 import { sentAgain } from "./send-again.js";
 import { beginSession, type ConnectionConfig, sessionOf, startUp } from "./session.js";
 
-/** A pool for statements of ours that stand alone, and for transactions that `beginOurs` begins. */
+/** A pool for the store's single statements, and for transactions that begin with `beginOurs`. */
 export function openPool(pg: PgModule, config: ConnectionConfig, max: number): pg.Pool {
   const verify = (client: pg.PoolClient, verified: (error?: Error) => void): void => {
-    // The pool listens to idle clients only: a connection that breaks during this query must not end the process.
+    // The pool handles errors of idle clients only: a connection that breaks during this query must not end the process.
     client.on("error", () => {});
     beginSession(client, config).then(() => verified(), verified);
   };
   const pool = new pg.Pool({ ...startUp(config), max, allowExitOnIdle: true, verify } as pg.PoolConfig);
-  // An idle connection that breaks is replaced by its pool; without a listener it would end the process.
+  // The pool replaces an idle connection that breaks; without a listener the error would end the process.
   pool.on("error", () => {});
   return pool;
 }
 
-/** The pool as a client whose every query stands alone. */
+/** The pool as a client: each query runs by itself, on any connection. */
 export function standingAlone(pool: pg.Pool): PgClient {
   const query = ((...asked: unknown[]) => sentAgain(() => onOne(pool, asked))) as PgClient["query"];
   return { query };
@@ -33,7 +33,7 @@ async function onOne(pool: pg.Pool, asked: unknown[]): Promise<unknown> {
     const { query } = sessionOf(client);
     return await (Reflect.apply(query, client, asked) as Promise<unknown>);
   } catch (error) {
-    // As the pool's own query() does: a connection that has failed in any way is not used again.
+    // Like the pool's own query(): a connection is not used again after an error.
     broken = error as Error;
     throw error;
   } finally {

@@ -5,7 +5,7 @@ import { codeOf } from "../errors.js";
 const triesMax = 20;
 const conflictBackoff: Backoff = { minMs: 2, maxMs: 50 };
 
-/** Repeats a statement that stands alone while it cannot be serialized, or is the victim of a deadlock: nothing was written. */
+/** Retries a single statement after a serialization failure or deadlock: nothing was written then. */
 export async function sentAgain<T>(send: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {

@@ -4,45 +4,45 @@ import type { PgClient } from "../driver.js";
 import { codeOf, explain } from "../errors.js";
 
 /**
- * Settings of the server that our statements need. A direct connection sends them at start-up. A pooler keeps no session for
- * us, and refuses or drops such parameters: there each transaction sets them for itself.
+ * Server settings that the store's statements need. A direct connection sends them at start-up. A pooler does not keep a session,
+ * and rejects or drops such parameters: through a pooler each transaction sets them itself.
  */
 type Settings = Readonly<Record<string, string | number>>;
 
 export interface ConnectionConfig extends pg.ClientConfig {
   readonly settings: Settings;
-  /** The URL says that it leads to a pooler. */
+  /** The connection goes through a pooler. */
   readonly pooled: boolean;
 }
 
-/** What the driver needs to connect. `options` of the URL stay in both cases: the user asked for them. */
+/** The driver's configuration. `options` of the URL are kept with and without a pooler. */
 export function startUp({ settings, pooled, ...config }: ConnectionConfig): pg.ClientConfig {
   const ours = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
   return pooled ? config : { ...config, options: [config.options ?? "", ...ours].join(" ").trim() };
 }
 
-/** The pooler does not know a start-up parameter of ours. PgBouncer says so for every `options`, unless it is told to ignore them. */
+/** Whether a pooler rejected the start-up parameters. PgBouncer rejects `options` unless it is configured to ignore them. */
 export function refusesStartUp(error: unknown): boolean {
   return codeOf(error) === "08P01" && /unsupported startup parameter/i.test(String(error));
 }
 
 /**
- * Begins a transaction that holds our statements only. They lock before they read, which needs READ COMMITTED: at a
- * stricter default level of the database they would read what was there before the lock was granted.
+ * Begins a transaction for the store's own statements. They lock before they read, which needs READ COMMITTED: at a
+ * stricter level they would read the rows as they were before the lock was granted.
  */
 export const beginOurs = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 const sessions = new WeakMap<object, PgClient>();
 
-/** What our statements are sent by on this connection, once `beginSession` has looked at it. */
+/** The client to send the store's statements with: the connection itself, or its PooledSession if `beginSession` detected a pooler. */
 export function sessionOf(client: PgClient): PgClient {
   return sessions.get(client) ?? client;
 }
 
 /**
- * One trip on every new connection. It finds out whether a pooler stands between us and the server: then the process id that
- * the connection was given is not that of the process that answers. Where there is none, it sets the isolation level of
- * statements that stand alone; through a pooler that would change the session of another client.
+ * Prepares a new connection in one round trip. It detects a pooler: then the process id that the connection was given differs from that of
+ * the server process that answers. Without a pooler it sets the isolation level of statements outside a transaction; through a pooler
+ * that would change the session of another client.
  */
 export async function beginSession(client: PgClient, { settings, pooled }: Pick<ConnectionConfig, "settings" | "pooled">): Promise<void> {
   const given = Number((client as { readonly processID?: number | null }).processID ?? 0);
@@ -55,9 +55,9 @@ export async function beginSession(client: PgClient, { settings, pooled }: Pick<
   if (rows[0]?.level == null) sessions.set(client, new PooledSession(client, settings));
 }
 
-/** The server replicates another one, and writes nothing. During a failover that may pass; while a store is opened it is a mistake. */
+/** The server is a read-only standby. During a failover that is temporary; while a store is opened it is a wrong address. */
 export class StandbyError extends Error {
-  // As the server itself refuses a write.
+  // The code with which the server refuses a write.
   readonly code = "25006";
   readonly severity = "ERROR";
   constructor() {
@@ -66,9 +66,9 @@ export class StandbyError extends Error {
 }
 
 /**
- * Sends through a pooler in transaction mode, where each transaction may be executed by another session of the server. So a
- * statement that stands alone is sent in a transaction of its own, which sets what it needs with SET LOCAL, and nothing is
- * prepared by name. Three trips instead of one.
+ * Sends statements through a pooler in transaction mode, where each transaction may run in another session of the server. So a
+ * single statement is sent in its own transaction, which sets what it needs with SET LOCAL, and statements are not prepared by
+ * name. Three round trips, not one.
  */
 class PooledSession implements Pick<pg.ClientBase, "query"> {
   readonly #client: PgClient;
@@ -100,11 +100,11 @@ class PooledSession implements Pick<pg.ClientBase, "query"> {
     try {
       const result = await this.#client.query(query);
       const { command } = await this.#client.query("COMMIT");
-      // So PostgreSQL answers, without an error, when the transaction had failed: nothing was written.
+      // If the transaction had failed, PostgreSQL answers COMMIT with ROLLBACK, without an error.
       assert(command !== "ROLLBACK", "a statement that succeeded is committed");
       return result;
     } catch (error) {
-      // A lost connection is given up, and the server rolls back. Behind a statement without an answer a ROLLBACK would only wait.
+      // Not on a lost connection: the server rolls back itself, and a ROLLBACK would only wait behind the unanswered statement.
       if (!(explain(error, "a statement") instanceof NotKnownError)) await this.#client.query("ROLLBACK");
       throw error;
     }

@@ -16,9 +16,9 @@ interface Seen {
 }
 
 /**
- * A flush: the quick statement for what nearly always happens, one trip; the full one for what it left open (a dead
- * attempt taken over, a stale owner) and for heartbeats and resolutions. Each is durable and atomic by itself, and an
- * operation is in one of them only.
+ * A flush: the quick statement for the common cases, in one round trip; then the full statement for operations that it could not do
+ * (takeover of a dead attempt, stale owner) and for renewals and resolves. Each statement is durable and atomic by itself, and each
+ * operation is applied by only one of them.
  */
 export async function flush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | "again")[]> {
   const quick = await sentAgain(() => quickFlush(client, schema, operations));
@@ -29,7 +29,7 @@ export async function flush(client: PgClient, schema: string, operations: readon
   return quick.map((verdict) => verdict ?? full.shift() ?? "again");
 }
 
-/** One statement for any mixture; its answers are explained with the one state machine there is. */
+/** One statement for any mixture of operations. Its results are interpreted by `decide`. */
 export async function fullFlush(
   client: PgClient,
   statement: { readonly name?: string; readonly text: string },
@@ -54,11 +54,11 @@ function judge(operation: Operation, { now, written, record: row }: Seen): Verdi
     assert(next !== undefined, `PostgreSQL granted a ${operation.verb} that decide() refuses`);
     return { answer, record: next, now };
   }
-  // It would have been granted on what was seen, but the record had changed by the time it was locked.
+  // If `decide` would grant it, the record changed between reading and locking.
   return next === undefined ? { answer, record, now } : "again";
 }
 
-/** An operation as a row of `asked`: absent members are null there. */
+/** An operation as a row of `asked`. Absent members are null. */
 function toAsked(operation: Operation, ord: number): Record<string, string | number | boolean | null> {
   const { verb, scope, key, owner } = operation;
   const base = { ord, verb, scope, key, owner };

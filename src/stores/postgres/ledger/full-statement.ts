@@ -1,23 +1,23 @@
 import { serverNow } from "./read.js";
 
 /**
- * One statement for any mixture of operations, whatever the state of their records:
+ * One statement for any mixture of operations and any state of their records:
  *
- *   asked    the operations, one row each, on distinct records, in one order
- *   seen     each with its record `r` as it is, by the primary key
- *   judged   whether it is granted: the conditions of core/ledger/decide.ts, in SQL
- *   written  the granted ones, as compare-and-set on `rev`
- *   logged   the attempt that a new one has ended
+ *   asked    the operations, one row each, on distinct records, in a fixed order
+ *   seen     each operation with its record `r`, read by the primary key
+ *   judged   whether the operation is granted: the conditions of core/ledger/decide.ts in SQL
+ *   written  the granted operations, as compare-and-set on `rev`
+ *   logged   the attempts that new attempts have ended
  *
- * A record that changed between `seen` and its lock fails the compare-and-set and is answered "again": nothing is
- * decided on old sight. So the verdict is taken once, in one place, and a replay writes nothing at all.
+ * If a record changes between `seen` and its lock, the compare-and-set fails and the operation is answered "again": no decision
+ * is based on an old record. A replay writes nothing.
  *
- * The answer is one JSON text per operation: in a handler's own transaction it passes through a client of theirs, and
- * how that one reads numbers is not ours to know.
+ * The result is one JSON text per operation, because in a handler's transaction the statement runs on the handler's client, whose
+ * parsing of numbers may be configured differently.
  *
- * The read is a lateral subquery with LIMIT, which can only be a probe of the primary key per operation: joined in
- * the plain way, it was planned as a scan of the whole table. For the same reason settles go through INSERT … ON
- * CONFLICT too: its arbiter index is a probe by nature.
+ * The record is read by a lateral subquery with LIMIT, which can only be planned as a lookup by primary key: a plain join was planned as a
+ * scan of the whole table. For the same reason settles use INSERT … ON CONFLICT too: it always uses the
+ * unique index.
  */
 export function fullStatement(schema: string): string {
   return `

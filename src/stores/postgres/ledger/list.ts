@@ -3,7 +3,7 @@ import type { ListQuery, Reading } from "../../../core/store/store.js";
 import type { PgClient } from "../driver.js";
 import { selected, serverNow, toReading } from "./read.js";
 
-/** The state asked for is the one that is true now: a lapsed record that may not be re-run counts as unknown. */
+/** Filters by the state that is true now: a running record with an expired lease that must not be re-run counts as unknown. */
 export async function listRecords(client: PgClient, schema: string, query: ListQuery): Promise<Reading[]> {
   const { scope, state, prefix, after, limit } = query;
   const where: string[] = [];
@@ -17,7 +17,7 @@ export async function listRecords(client: PgClient, schema: string, query: ListQ
   if (prefix !== undefined) where.push(`starts_with(key, ${bind(prefix)})`);
   if (after !== undefined) where.push(`(scope, key) > (${bind(after.scope)}, ${bind(after.key)})`);
   const { rows } = await client.query<LedgerRecord & { now: number }>(
-    // One instant for the whole page: judged at two, a record could fall between them, and the page look like the last one.
+    // One instant for the whole page: with two, a record could be left out between them, and the page could look like the last one.
     `WITH clock AS MATERIALIZED (SELECT ${serverNow} AS now)
      SELECT ${selected}, clock.now FROM ${schema}.records, clock ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}
      ORDER BY scope, key LIMIT ${bind(limit)}`,

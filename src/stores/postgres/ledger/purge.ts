@@ -3,8 +3,8 @@ import type { PgClient } from "../driver.js";
 import { serverNow } from "./read.js";
 
 /**
- * Removes settled records that are over, and running ones that were abandoned (core/ledger/record.ts, `abandonedAt`); never one that is unknown. One statement, bounded by `limit`;
- * rows that somebody holds are left for the next time, so that a purge waits for nobody.
+ * Removes expired records and abandoned running records (core/ledger/record.ts, `abandonedAt`), but never an unknown one. One statement,
+ * limited to `limit` rows; locked rows are skipped until the next purge, so that a purge does not wait.
  */
 export async function purgeRecords(client: PgClient, schema: string, { before, limit }: PurgeQuery): Promise<number> {
   const sql = `

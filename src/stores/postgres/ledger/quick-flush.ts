@@ -8,15 +8,15 @@ import { type RecordRow, toRecord } from "./row.js";
 
 interface QuickRow {
   readonly now: number;
-  /** How many were done, in the first row. */
+  /** In the first row: how many were done. */
   readonly begun?: number | null;
   readonly settled?: number | null;
-  /** A record that is in the way of the begin with this number, from 1. */
+  /** Number of the begin, from 1, for which `record` already exists. */
   readonly ord: number | null;
   readonly record: RecordRow | null;
 }
 
-/** What the quick statement could settle of a flush; `undefined` for what has to go through the full one. */
+/** Runs the quick statement. Undefined for an operation that needs the full statement. */
 export async function quickFlush(client: PgClient, schema: string, operations: readonly Operation[]): Promise<(Verdicted | undefined)[]> {
   const verdicts: (Verdicted | undefined)[] = operations.map(() => undefined);
   const begins: [index: number, begin: Begin][] = [];
@@ -48,7 +48,7 @@ export async function quickFlush(client: PgClient, schema: string, operations: r
   for (const [n, [index, begin]] of begins.entries()) {
     const record = existing.get(n);
     const { answer, next } = decide(record, begin, now);
-    // Inserted; or nothing has to be written: a replay, a refusal. Else it is for the full statement.
+    // Inserted, or a replay or refusal, which writes nothing. Otherwise it needs the full statement.
     if (record === undefined ? allBegun : next === undefined) verdicts[index] = { answer, record: next ?? record, now };
   }
   const settled = counts === undefined ? rowCount : counts.settled;

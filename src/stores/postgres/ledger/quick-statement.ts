@@ -2,13 +2,13 @@ import { type Columns, unnest } from "../parameters/columns.js";
 import { serverNow } from "./read.js";
 
 /**
- * The two things that nearly every flush is made of, as cheap as they can be: begins of keys that do not exist yet,
- * and settles by the owner of a running attempt. Begins also read the record that exists instead, so that replays and
- * refusals are answered by the same trip.
+ * The two common operations, as cheap as possible: begins of keys that do not exist yet, and settles by the owner of a
+ * running attempt. A begin also reads an existing record, so that replays and refusals are answered in the same round
+ * trip.
  *
- * One operation alone is bound as plain values; any mixture of many as arrays, column by column. The answer is a count
- * of what was done, and a row for every record that was in the way: every column of every row costs, on both sides.
- * When a count is short, somebody was faster; the full statement then finds out who.
+ * A single operation is passed as plain values, several as one array per column. The result is a count of the operations done, and a
+ * row for every existing record: few columns and rows, because each costs time on both sides. If a count is too low, an operation
+ * lost a race, and the full statement finds out which.
  */
 const beginColumns = [
   ["scope", "text"],
@@ -43,13 +43,13 @@ export function beginOneStatement(schema: string): string {
 SELECT now, (SELECT count(*) FROM fresh) AS begun, 1 AS ord, row_to_json(r) AS record FROM seen`.replaceAll("$schema", schema);
 }
 
-/** Its answer is the number of rows it changed. */
+/** The result is the number of changed rows. */
 export function settleOneStatement(schema: string): string {
   const value = (name: string) => bound(settleColumns, name);
   return update(value, `(SELECT ${serverNow} AS now) c`).replaceAll("$schema", schema);
 }
 
-/** The first row has the counts; the others are the records in the way of begins. */
+/** The first row has the counts; the other rows are existing records of begins. */
 export function manyStatement(schema: string, has: { readonly begins: boolean; readonly settles: boolean }): string {
   const column = (name: string) => `a.${name}`;
   const parts = [`clock AS MATERIALIZED (SELECT ${serverNow} AS now)`];

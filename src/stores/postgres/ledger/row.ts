@@ -1,6 +1,6 @@
 import type { LedgerRecord } from "../../../core/ledger/record.js";
 
-/** A row of `records` as JSON: column by column, numbers as numbers. */
+/** A row of `records` as JSON, with numbers as numbers. */
 export type RecordRow = Readonly<Record<string, unknown>>;
 
 export function toRecord({ purge_from: _, ...row }: RecordRow): LedgerRecord {

@@ -5,24 +5,24 @@ import { migrations } from "./index.js";
 
 /*
  * One .sql file per version of the schema. Files after `numbered` only add (tables, indexes, columns with a default, values of
- * an enum), so that code of the version before goes on working beside the new one. `:"schema"` stands for the quoted name of
- * the schema that holds it all; psql replaces it, too (psql -v schema=onceflow).
+ * an enum), so that the previous version of the code keeps working beside the new one. `:"schema"` stands for the quoted name of
+ * the schema; psql replaces it too (psql -v schema=onceflow).
  */
 const schemaName = ':"schema"';
 
-/** Any number: it only has to be the same in every process that opens a store, and nobody else's. */
+/** Key of the advisory lock: an arbitrary number, the same in every process, that no other application uses. */
 const lock = 7_362_094_181;
 
-/** Many processes may begin at once, and each waits for all before it. */
+/** Many processes may start at once, and each waits for those before it. */
 const lockMsMax = 60_000;
 
 /**
- * The number that version 0.1.0 knows; it refuses a schema with a higher one. What has been added since is recorded in a table of
- * its own, which older code does not look at: a process of 0.1.0 can be started again beside newer ones (docs/adr/0051).
+ * The schema number of version 0.1.0, which refuses a schema with a higher one. Later additions are recorded in a separate table, which
+ * older code does not read: so a process of 0.1.0 can be restarted beside newer ones (docs/adr/0051).
  */
 const numbered = 5;
 
-/** Brings the schema up to date, in one transaction, one process at a time. Nobody waits where it is. */
+/** Brings the schema up to date, in one transaction, one process at a time. No process waits if it is up to date. */
 export async function migrate(client: PgClient, schema: string): Promise<void> {
   if (isUpToDate(await appliedTo(client, schema))) return;
   await client.query(`${beginOurs}; SET LOCAL lock_timeout = ${lockMsMax}`);
@@ -50,9 +50,9 @@ export async function migrate(client: PgClient, schema: string): Promise<void> {
 
 const isUpToDate = (applied: ReadonlySet<number>): boolean => migrations.every((_, i) => applied.has(i + 1));
 
-/** The versions that this schema has. Additions of newer code are none of our business; a higher number is. */
+/** The versions that were applied to this schema. Additions of newer code are ignored; a higher number is an error. */
 async function appliedTo(client: PgClient, schema: string): Promise<ReadonlySet<number>> {
-  // As rows of a table: to_regclass would remember in this session that there was none.
+  // Read from pg_tables, because to_regclass would cache in this session that the table does not exist.
   const tables = await client.query<{ name: string }>(
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename IN ('schema_version', 'schema_additions')",
     [schema.replaceAll('"', "")],
@@ -67,7 +67,7 @@ async function appliedTo(client: PgClient, schema: string): Promise<ReadonlySet<
 
 function newer(schema: string, version: number): ConfigurationError {
   return new ConfigurationError(
-    `[onceflow] [postgres] schema ${schema} has version ${version}, and this code knows ${migrations.length}: update onceflow before opening it`,
+    `[onceflow] [postgres] schema ${schema} has version ${version}, but this version of onceflow supports ${migrations.length}: update onceflow before opening it`,
     { code: "SCHEMA_NEWER" },
   );
 }

@@ -1,8 +1,8 @@
 import { sentAgain } from "../connection/send-again.js";
 import type { PgClient } from "../driver.js";
-import { inSchema } from "./tell.js";
+import { inSchema } from "./notify.js";
 
-/** A connection, and how statements are sent on it: on one of ours they are planned once. */
+/** A connection, and how statements are sent on it: on the store's own connections they are prepared. */
 export interface PacketConnection {
   readonly client: PgClient;
   readonly schema: string;
@@ -10,8 +10,8 @@ export interface PacketConnection {
 }
 
 /**
- * Every statement of packets answers with one text, JSON: it may pass through a client of a handler's own, and how that one
- * reads numbers is not ours to know.
+ * Runs a statement that returns one JSON text. JSON, because the statement may run on a handler's client, whose parsing of numbers
+ * may be configured differently.
  */
 export async function ask<T>(
   { client, schema, prepared }: PacketConnection,
@@ -24,7 +24,7 @@ export async function ask<T>(
   return JSON.parse(rows[0]?.answer ?? "{}") as T;
 }
 
-/** `ask` for a statement outside of a transaction: repeated while it cannot be serialized. */
+/** `ask` for a statement outside a transaction: retried after a serialization failure. */
 export function askAlone<T>(...asked: Parameters<typeof ask>): Promise<T> {
   return sentAgain(() => ask<T>(...asked));
 }

@@ -1,4 +1,4 @@
-/** Longer than a statement of a lost connection can still be under way. */
+/** Longer than a statement of a lost connection can still be running on the server. */
 const keptMs = 60_000;
 
 interface Doubt {
@@ -8,13 +8,13 @@ interface Doubt {
 }
 
 /**
- * Claims whose reply was lost. What they took is the worker's, and it does not know: nobody would deliver it. So every claim has
- * a name, which stands in the rows that it took; and the worker's next claim first gives back what doubtful ones took. For a
- * while, because the server may still be at it when nobody hears it any more.
+ * Claims whose reply was lost. Their packets belong to the worker, but it does not know them and would never deliver them. So every
+ * claim has a number that is written into the rows it claims, and the worker's next claims first release the packets of doubtful
+ * claims. For a while, because the server may still execute a claim after its connection was lost.
  */
 export class Doubts {
   #doubts: Doubt[] = [];
-  // Another process that had this worker's number, before a restart say, would have counted from elsewhere.
+  // Begins with the time, so that the numbers differ from those of an earlier process with the same worker number.
   #claims = Date.now() * 1000;
 
   next(): number {

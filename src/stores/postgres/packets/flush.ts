@@ -13,17 +13,20 @@ import { Wishes, wishesOf } from "./transaction/wishes.js";
 
 type Answers = (PacketAnswer | "again")[];
 
-/** Rows are locked by transactions of ours, which are short; and by those of handlers, which may not be. */
+/**
+ * Maximum wait for row locks. They are held by the store's transactions, which are short, and by handlers' transactions, which may
+ * be long.
+ */
 const rowsMsMax = 1000;
-/** A lane is locked until the transaction that sent into it has ended, and a handler's may take its time: the others don't wait for it. */
+/** Maximum wait for a lane. A lane is locked until the transaction that sent into it ends, which may take long for a handler's. */
 const laneMsMax = 100;
 
-/** A transaction may need a lock for each: the server has room for some thousands, for everybody together. */
+/** Maximum operations per transaction: each may need a lock, and the server has only some thousands in total. */
 const togetherMax = 200;
 
 /**
- * A flush: one quick statement for what nearly always happens, and a transaction for all the rest. The connection must be
- * nobody else's meanwhile.
+ * A flush: one quick statement for the common operations, and a transaction for the rest. The connection must not be used for
+ * anything else meanwhile.
  */
 export async function flushPackets(connection: PacketConnection, operations: readonly PacketOperation[]): Promise<Answers> {
   const quick = await quickPackets(connection, operations);
@@ -33,17 +36,17 @@ export async function flushPackets(connection: PacketConnection, operations: rea
     for (let from = 0; from < open.length; from += togetherMax)
       rest.push(...(await together(connection, open.slice(from, from + togetherMax))));
   } catch (error) {
-    // "Nothing was written" is not true of a flush whose other operations were.
+    // UnreachableError would claim that nothing was written, but other operations of the flush were.
     const some = open.length < operations.length || rest.length > 0;
     const meaning = explain(error, "a flush of packets");
     if (some && meaning instanceof UnreachableError)
-      throw new NotKnownError(`${meaning.message}; which operations of the flush were written is not known`, error, meaning);
+      throw new NotKnownError(`${meaning.message}; some operations of the flush may have been applied`, error, meaning);
     throw error;
   }
   return quick.map((answer) => answer ?? rest.shift() ?? "again");
 }
 
-/** All in one transaction; what is in somebody's way in one of its own, after that. */
+/** All operations in one transaction; those that are blocked by another transaction each in their own after that. */
 async function together(connection: PacketConnection, operations: readonly PacketOperation[]): Promise<Answers> {
   try {
     const answers = await decide(connection, operations, "try");
@@ -52,7 +55,7 @@ async function together(connection: PacketConnection, operations: readonly Packe
     return answers.map((answer) => (answer === "blocked" ? ((waited.shift() ?? "again") as PacketAnswer | "again") : answer));
   } catch (error) {
     if (codeOf(error) !== waitedTooLong) throw error;
-    // Somebody has a row that one of them needs: the others go on without it.
+    // Another transaction has locked a row that one of them needs: run each by itself, so that the others do not wait.
     const answers: Answers = [];
     for (const one of operations) answers.push(...((await decide(connection, [one], "wait").catch(tooLong([one]))) as Answers));
     return answers;

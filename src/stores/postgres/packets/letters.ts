@@ -18,7 +18,7 @@ export async function discardLetter(connection: PacketConnection, no: number): P
   return (await onLetters(connection, [no], discard)) === 1;
 }
 
-/** How many of them were dead letters. */
+/** Returns how many of the packets were dead letters. */
 async function onLetters(
   connection: PacketConnection,
   nos: readonly number[],
@@ -29,11 +29,11 @@ async function onLetters(
     const wishes = nos.reduce((sum, no) => sum.add(letterWishes(no, seen)), new Wishes().add(extra));
     return await decideInside(connection, { wishes, mode: "wait" }, (table) => nos.filter((no) => verb(table, no) !== undefined).length);
   });
-  if (done === undefined) throw new UnreachableError("[onceflow] [postgres] others were faster at every try; nothing was changed");
+  if (done === undefined) throw new UnreachableError("[onceflow] [postgres] the change lost a race at every try; nothing was changed");
   return done;
 }
 
-/** Executions with their notes: one statement. The instant is a subquery, read once: else it would not bound the scan. */
+/** Removes executions with their notes. The instant is a subquery that is evaluated once: otherwise it would not limit the index scan. */
 const purgeStatement = {
   name: "purge",
   text: `WITH over AS MATERIALIZED (

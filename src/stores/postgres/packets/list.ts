@@ -3,7 +3,7 @@ import type { ExecutionNote, ExecutionRecord, FlowState, PacketRecord } from "..
 import { ask, type PacketConnection } from "./ask.js";
 import { type ExecutionJson, type PacketJson, toExecution, toPacket } from "./row.js";
 
-/** Dead letters, or executions, of each flow newest first, and of those the newest: every page is a probe per flow. */
+/** Dead letters or executions, newest first: reads the newest of each flow by an index, and then the newest of those. */
 function newestFirst(table: "packets" | "executions", at: string, where: string): string {
   const next = (after: string) => `SELECT t.flow FROM $schema.${table} t WHERE ${where}${after} ORDER BY t.flow LIMIT 1`;
   return `WITH RECURSIVE named AS (
@@ -24,7 +24,7 @@ const statements = {
   execution: "SELECT coalesce(json_agg(e), '[]')::text AS answer FROM $schema.executions e WHERE e.no = $1",
   notes: `SELECT coalesce(json_agg(json_build_object('at', n.at, 'kind', n.kind, 'queue', n.queue, 'packet', n.packet, 'about', n.about)
     ORDER BY n.id), '[]')::text AS answer FROM (SELECT * FROM $schema.notes WHERE execution = $1 ORDER BY id LIMIT $2::int) n`,
-  // What is under way has no index by execution: it is looked for only while there is some, until all of it is found.
+  // Open packets have no index by execution: they are searched only while the execution has some, and only until all are found.
   of: `WITH e AS (SELECT open, dead FROM $schema.executions WHERE no = $1)
     SELECT coalesce(json_agg(p), '[]')::text AS answer FROM (SELECT * FROM (
       SELECT * FROM $schema.packets WHERE execution = $1 AND state = 'part'

@@ -13,16 +13,16 @@ import { Doubts } from "./doubt.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
 import * as list from "./list.js";
-import { packetChannel } from "./tell.js";
+import { packetChannel } from "./notify.js";
 import { sendWithin } from "./within.js";
 import { giveBack, joinWorkers, leaveWorkers, renewWorker, setFlowState } from "./worker.js";
 
-/** A process that stops in the middle of a transaction keeps its locks no longer than this. */
+/** How long a process that stops in the middle of a transaction can keep its locks. */
 const restMsMax = 15_000;
 
 /**
- * Packets. Connections of their own, each opened when it is needed first: one for flushes; a few for claims, renewals and
- * dead letters, which must wait neither for flushes nor for each other; one to listen.
+ * The packets of a store, with their own connections, each opened at its first use: one for flushes; a few for claims, renewals and
+ * dead letters, which must not wait for flushes or for each other; one for LISTEN.
  */
 export function postgresPackets({ pg, schema, pool, config: given }: RunConnections): {
   readonly packets: PacketBackend;
@@ -33,14 +33,14 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
   const queue = openPool(pg, config, 3);
   const watch = openWatch(pg, config, packetChannel(schema));
   const doubts = new Doubts();
-  /** One flush at a time: a statement of another flush would be in the middle of its transaction. */
+  /** One flush at a time: a statement of a second flush would run inside the first one's transaction. */
   const oneFlush = new Gate(1);
   const reading: PacketConnection = { client: pool, schema, prepared: false };
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
     });
-  /** On a connection that is nobody else's meanwhile. */
+  /** Runs `work` on a connection that is not used for anything else meanwhile. */
   const alone = <T>(what: string, work: (connection: PacketConnection) => Promise<T>): Promise<T> =>
     asking(what, async () => {
       const client = await queue.connect();
@@ -52,7 +52,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
       try {
         return await work({ client: sessionOf(client), schema, prepared: true });
       } catch (error) {
-        // Also after an error of our own: the transaction may still be open.
+        // Also after a bug: the transaction may still be open.
         if (!(explain(error, what) instanceof StoreRefusedError)) broken = error as Error;
         throw error;
       } finally {
@@ -62,7 +62,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     });
 
   async function claim(query: PacketClaimQuery): Promise<PacketClaims> {
-    // Whoever claims is about to settle.
+    // A worker that claims will soon settle.
     flusher.connect();
     const doubtful = doubts.of(query.worker);
     if (doubtful.length > 0) await alone("a claim", (connection) => giveBack(connection, query.worker, doubtful));
@@ -70,7 +70,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     try {
       return await alone("a claim", (connection) => claimPackets(connection, query, no));
     } catch (error) {
-      // Also when its last statement wrote nothing: statements before that one may have taken packets.
+      // Even if its last statement wrote nothing: earlier statements may have claimed packets.
       doubts.add(query.worker, no);
       throw error;
     }

@@ -40,7 +40,7 @@ interface Terms {
   readonly deadBlocks?: true;
 }
 
-/** What does not change while a packet is there stands first. */
+/** Columns that never change come first. */
 export const packetColumns: Columns = [
   ["no", "bigint"],
   ["flow", "text"],
@@ -71,7 +71,7 @@ export const packetColumns: Columns = [
 ];
 const fixed = 8;
 
-/** Of a packet that is there: its number, and whatever can change. A payload never does, and may be long. */
+/** For an existing packet: its number, and the columns that can change. Not the payload, which never changes and may be long. */
 export const changeColumns: Columns = [...packetColumns.slice(0, 1), ...packetColumns.slice(fixed)];
 
 export const withoutPayload = packetColumns.map(([name]) => `p.${name}`).filter((name) => name !== "p.payload");

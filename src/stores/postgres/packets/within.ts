@@ -15,7 +15,10 @@ import { Overtaken } from "./transaction/write.js";
 const triesMax = 6;
 const turns = new WeakMap<PgClient, Promise<unknown>>();
 
-/** A transaction is one conversation: of two sends at once, each would see the lane, or the key of a trigger, without the other. */
+/**
+ * Sends in the user's transaction, one send at a time: of two concurrent sends, each would see the lane, or the trigger's key,
+ * without the other.
+ */
 export async function sendWithin(tx: Tx, schema: string, send: SendPackets): Promise<PacketAnswer> {
   const client = asClient(tx);
   const inside = () => sendInside(client, schema, send);
@@ -25,13 +28,16 @@ export async function sendWithin(tx: Tx, schema: string, send: SendPackets): Pro
 }
 
 /**
- * The send inside a handler's transaction. The locks of its lanes are held until that one ends: the order in a lane is the
- * order of commits. What turns out to be another's meanwhile is taken back to a savepoint, and tried again.
+ * The send inside a handler's transaction. Locks of lanes are held until the transaction ends, so that the order in a lane is the
+ * order of commits. After a lost race the send is rolled back to a savepoint and retried.
  */
 async function sendInside(client: PgClient, schema: string, send: SendPackets): Promise<PacketAnswer> {
   if (send.packets.some(({ claim }) => claim))
-    throw new InvalidInputError("packets", "can't be claimed by a send inside a transaction: nobody may deliver them before it commits");
-  // Not prepared: the connection is not ours, and may be another one at every transaction.
+    throw new InvalidInputError(
+      "packets",
+      "cannot be claimed by a send inside a transaction: they must not be delivered before it commits",
+    );
+  // Not prepared: the connection belongs to the caller, and may differ for every transaction.
   const connection: PacketConnection = { client, schema, prepared: false };
   const wishes = wishesOf(send, SeenPackets.none);
   for (let tries = 1; tries <= triesMax; tries++) {
@@ -49,15 +55,15 @@ async function sendInside(client: PgClient, schema: string, send: SendPackets): 
       if (error instanceof Missing) wishes.add(error.wishes);
     }
   }
-  throw new UnreachableError("[onceflow] [postgres] others were faster at every try to send; nothing was sent");
+  throw new UnreachableError("[onceflow] [postgres] the send lost a race at every try; nothing was sent");
 }
 
-/** Whoever sees the database as it was when the transaction began does not see who is in the lane now. */
+/** Above READ COMMITTED, a transaction sees the database as it was at its beginning, and so not the packets that are in the lane now. */
 function refuseOldSight({ isolation }: Locked, { lanes, executions }: Wishes, { execution }: SendPackets): void {
   if (isolation === "read committed") return;
   if (lanes.size === 0 && [...executions].every((no) => no === execution?.no)) return;
   throw new ConfigurationError(
-    `[onceflow] [postgres] packets in a lane, or of an execution that is under way, can be sent inside a READ COMMITTED transaction only; this one is ${isolation.toUpperCase()}`,
+    `[onceflow] [postgres] packets of a lane, or of an existing execution, can be sent only inside a READ COMMITTED transaction; this one is ${isolation.toUpperCase()}`,
     { code: "MISSING_CAPABILITY" },
   );
 }

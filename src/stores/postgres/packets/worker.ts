@@ -1,23 +1,24 @@
 import type { FlowState } from "../../../core/packets/packet.js";
 import { serverNow } from "../ledger/read.js";
 import { askAlone, type PacketConnection } from "./ask.js";
-import { tell } from "./tell.js";
+import { notify } from "./notify.js";
 
 const statements = {
   join: `WITH w AS (INSERT INTO $schema.workers (lease_until) VALUES (${serverNow} + $1::bigint) RETURNING no) SELECT no::text AS answer FROM w`,
   renew: `WITH w AS (UPDATE $schema.workers SET lease_until = ${serverNow} + $2::bigint WHERE no = $1::bigint RETURNING 1)
     SELECT (count(*) = 1)::text AS answer FROM w`,
-  // What it has was never delivered. Whatever a flush of its own sends it meanwhile is nobody's, and found by a claim.
+  // The worker's packets were not delivered. A packet that a concurrent flush of the worker claims has an unknown owner, and a
+  // claim reaps it.
   leave: `WITH gone AS (DELETE FROM $schema.workers WHERE no = $1::bigint),
     theirs AS MATERIALIZED (SELECT p.no FROM $schema.packets p WHERE p.owner = $1::bigint ORDER BY p.no FOR UPDATE),
     freed AS (UPDATE $schema.packets p SET owner = NULL, since = p.since + 1, due_at = ${serverNow} FROM theirs t WHERE p.no = t.no)
-    SELECT json_build_object('told', ${tell}::text)::text AS answer`,
+    SELECT json_build_object('notified', ${notify}::text)::text AS answer`,
   giveBack: `WITH theirs AS MATERIALIZED (
       SELECT p.no FROM $schema.packets p WHERE p.owner = $1::bigint AND p.claim = ANY ($2::bigint[]) ORDER BY p.no FOR UPDATE),
     freed AS (UPDATE $schema.packets p SET owner = NULL, since = p.since + 1 FROM theirs t WHERE p.no = t.no)
     SELECT (SELECT count(*) FROM theirs)::text AS answer`,
   setFlow: `WITH f AS (INSERT INTO $schema.flows (flow, state) VALUES ($1, $2) ON CONFLICT (flow) DO UPDATE SET state = excluded.state)
-    SELECT json_build_object('told', ${tell}::text)::text AS answer`,
+    SELECT json_build_object('notified', ${notify}::text)::text AS answer`,
 };
 
 function asked<T>(connection: PacketConnection, name: keyof typeof statements, values: readonly unknown[]): Promise<T> {
@@ -36,7 +37,7 @@ export async function leaveWorkers(connection: PacketConnection, worker: number)
   await asked(connection, "leave", [worker]);
 }
 
-/** What was claimed without the worker's knowledge: it was never delivered. */
+/** Releases packets of claims whose reply was lost: the worker does not know them, so they were not delivered. */
 export async function giveBack(connection: PacketConnection, worker: number, claims: readonly number[]): Promise<void> {
   await asked(connection, "giveBack", [worker, `{${claims.join(",")}}`]);
 }

@@ -1,7 +1,7 @@
 import type { PgClient } from "../driver.js";
-import { inSchema } from "./tell.js";
+import { inSchema } from "./notify.js";
 
-/** A connection, and how statements are sent on it: on one of ours they are planned once. */
+/** A connection, and how statements are sent on it: on the store's own connections they are prepared. */
 export interface RunConnection {
   readonly client: PgClient;
   readonly schema: string;
@@ -9,8 +9,8 @@ export interface RunConnection {
 }
 
 /**
- * Asks a statement that answers with one text, JSON: it may pass through a client of a user's own transaction, and how that
- * client reads numbers is not ours to know. Undefined: no row.
+ * Runs a statement that returns one JSON text. JSON, because the statement may run on the client of a user's transaction, whose parsing of
+ * numbers may be configured differently. Undefined: no row.
  */
 export async function ask<T>(
   { client, schema, prepared }: RunConnection,

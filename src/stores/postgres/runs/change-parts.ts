@@ -3,15 +3,15 @@ import { expiryOf } from "../../../core/runs/rules/expiry.js";
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import type { LoadedRunTable, RunChanges } from "../../shared/loaded-run-table.js";
 import { arrayLiteral, type Columns, type Scalar } from "../parameters/columns.js";
+import { chunksMark } from "./notify.js";
 import { storedKey } from "./send.js";
-import { chunksMark } from "./tell.js";
 
 /** One kind of change: its rows, and the statement that writes them. */
 export interface Part {
   readonly name: string;
   readonly columns: Columns;
   readonly rows: readonly (readonly (Scalar | Uint8Array)[])[];
-  /** Over the rows `a`, none of which are there when the fence has refused. */
+  /** Returns the statement that writes the rows `a`. If the fence refuses, there are no rows. */
   readonly write: (rows: string) => string;
 }
 
@@ -94,8 +94,8 @@ const tokenColumns: Columns = [
 const idColumns: Columns = [["run", "text"]];
 
 /**
- * The entries, and for a run that ends without one a row without events: whether an entry can follow is seen in the journal
- * alone. An entry after the end takes the place of such a row; any other row in its place makes it the loser.
+ * The journal entries, and for a run that ends without one a row without events: so the journal alone shows whether an entry can
+ * follow. An entry after the end replaces such a row; if any other row has its number, the append has lost the race.
  */
 export function entriesPart(table: LoadedRunTable, { entries, inserted, changed }: RunChanges): Part {
   const isOver = (run: string) => hasEnded((table.run(run) as RunRecord).status);
@@ -140,7 +140,7 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
     {
       ...{ name: "hooked", columns: hookColumns },
       rows: hooksInserted.map(({ token, run, about, metadata, createdAt }) => [token, run, about, metadata, createdAt]),
-      // Of its own run only where the entry has dropped it first.
+      // The run's own token can exist only if the same entry drops it first.
       write: (rows) => `${insert("hooks AS h", hookColumns, rows)} ON CONFLICT (token) DO UPDATE SET about = excluded.about,
     metadata = excluded.metadata, created_at = excluded.created_at WHERE h.run = excluded.run RETURNING token`,
     },
@@ -151,7 +151,7 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
     },
     {
       ...{ name: "voided", columns: voidColumns, rows: latest(voids).map(({ run, writer, attempt }) => [run, writer, attempt]) },
-      // A chunk that is replaced in the same statement counts: it is written after the others became void.
+      // Not chunks that the same statement replaces: they are written after chunks became void.
       write: (rows) => `UPDATE $schema.chunks c SET attempt = a.attempt, kind = 'void', size = 0, value = NULL, bytes = NULL
   FROM ${rows} WHERE c.run = a.run AND c.writer = a.writer AND c.attempt < a.attempt${
     chunksReplaced.length === 0
@@ -160,18 +160,18 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
   }`,
     },
     {
-      ...{ name: "added", columns: chunkColumns, rows: chunksInserted.map(({ run, place, chunk }) => chunkValues(run, place, chunk)) },
+      ...{ name: "added", columns: chunkColumns, rows: chunksInserted.map(({ run, index, chunk }) => chunkValues(run, index, chunk)) },
       write: (rows) => insert("chunks", chunkColumns, rows),
     },
   ];
 }
 
-/** Others can claim what has no owner and is due, and may wait for an end, for mail or for a stream to grow. */
-export function toldOf(table: LoadedRunTable, { inserted, changed, mail, grown }: RunChanges): string[] {
+/** Notifications for other processes: runs that can be claimed, that ended, that have new mail, or whose streams have grown. */
+export function notificationsOf(table: LoadedRunTable, { inserted, changed, mail, grown }: RunChanges): string[] {
   const isDue = ({ wakeAt, owner, status }: RunRecord) => hasEnded(status) || (owner === null && wakeAt !== null && wakeAt <= table.now());
   const runs = [...inserted, ...changed].map(({ id }) => table.run(id) as RunRecord).filter(isDue);
   const ids = new Set([...runs.map(({ id }) => id), ...mail.map(({ run }) => run)]);
-  // A payload has less than 8000 bytes; none means: something, look yourself.
+  // A payload must be shorter than 8000 bytes; an empty one means that any run may have changed.
   const within = (id: string, max: number) => (Buffer.byteLength(id) < max ? id : "");
   return [...[...ids].map((id) => within(id, 8000)), ...[...grown].map((id) => `${chunksMark}${within(id, 7999)}`)];
 }
@@ -181,7 +181,7 @@ function insert(into: string, columns: Columns, rows: string): string {
   return `INSERT INTO $schema.${into} (${names.join(", ")}) SELECT ${names.map((name) => `a.${name}${casts[name] ?? ""}`).join(", ")} FROM ${rows}`;
 }
 
-/** Rows that are locked and were read: all columns that can have changed are written. */
+/** Updates rows that were locked and read: writes all columns that can have changed. */
 function updateRuns(rows: string): string {
   const sets = changedColumns.slice(1, -1).map(([name]) => `${name} = a.${name}${casts[name] ?? ""}`);
   return `UPDATE $schema.runs r SET ${sets.join(", ")}, hook_rev = r.hook_rev + a.hook_rev FROM ${rows} WHERE r.id = a.id`;
@@ -189,7 +189,7 @@ function updateRuns(rows: string): string {
 
 const casts: Readonly<Record<string, string>> = { status: "::$schema.run_status", avoid: "::text[]" };
 
-/** Every change of hooks raises `hook_rev`: mail that goes by a token compares it. */
+/** Every change of hooks increases `hook_rev`, which mail to a token compares. */
 function changedRows(table: LoadedRunTable, changes: RunChanges): Scalar[][] {
   const fresh = new Set(changes.inserted.map(({ id }) => id));
   const ids = [...changes.changed.map(({ id }) => id), ...[...changes.hooksInserted, ...changes.hooksRemoved].map(({ run }) => run)];
@@ -211,13 +211,13 @@ function newValues(run: RunRecord, changes: RunChanges): Scalar[] {
   return [...changedValues(run, changes), workflow, input, fingerprint, parent, creator, createdAt, retentionMs];
 }
 
-function chunkValues(run: string, place: number | null, chunk: Chunk): (Scalar | Uint8Array)[] {
+function chunkValues(run: string, index: number | null, chunk: Chunk): (Scalar | Uint8Array)[] {
   const { stream, writer, n, attempt, kind, data } = chunk;
   const [value, bytes] = typeof data === "string" ? [data, null] : [null, data];
-  return [run, stream, place, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
+  return [run, stream, index, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
 }
 
-/** Of several for one writer the latest attempt counts. */
+/** Of several entries for one writer, only that of the latest attempt. */
 function latest(voids: RunChanges["voids"]): RunChanges["voids"] {
   return voids.filter(
     (one, i) =>

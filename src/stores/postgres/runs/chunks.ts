@@ -4,7 +4,7 @@ import type { PgClient } from "../driver.js";
 import { codeOf } from "../errors.js";
 import { binaryColumns } from "../parameters/binary-array.js";
 import { type Columns, type Scalar, unnest } from "../parameters/columns.js";
-import { endsToldMax, inSchema, tellOfChunks } from "./tell.js";
+import { endsNotifiedMax, inSchema, notifyOfChunks } from "./notify.js";
 
 const chunkColumns: Columns = [
   ["run", "text"],
@@ -20,18 +20,19 @@ const chunkColumns: Columns = [
 ];
 
 /**
- * Chunks of any number of runs, in one statement, durable and atomic by itself.
+ * Writes chunks of any number of runs in one statement, durable and atomic by itself. The column `place` is the chunk's index in
+ * its stream.
  *
- *   held      the runs that are still in the epoch of whoever writes, locked: a claim waits until this is committed
- *   streams   the last place of every stream, and whether it has ended
- *   found     the chunks that are to be written, and their places if they have one
- *   replaced  same writer, same count: by the same or a later attempt
- *   added     at the next places, in the order in which they were handed in
+ *   held      the runs that are still in the writer's epoch, locked: a claim waits until this commits
+ *   streams   the last index of every stream, and whether it has ended
+ *   found     the chunks to write, with their index if they exist
+ *   replaced  chunks with the same writer and count, by the same or a later attempt
+ *   added     new chunks at the next indexes, in the order of the operations
  *
- * Places are given on the statement's snapshot. Whoever writes at the same time can only be an owner that was overtaken,
- * and takes a place that is unique: the one that comes later is told so by an error, has written nothing, and goes again.
+ * Indexes are assigned on the statement's snapshot. A concurrent writer can only be a former owner. Indexes are unique, so the
+ * later of the two statements fails with an error, has written nothing, and is sent again.
  */
-function statement(told: string): string {
+function statement(notified: string): string {
   return `WITH asked AS MATERIALIZED (SELECT * FROM ${unnest(chunkColumns, 0)}),
 held AS MATERIALIZED (
   SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, epoch FROM asked) a ON a.run = r.id
@@ -53,7 +54,7 @@ streams AS MATERIALIZED (
   FROM found WHERE place IS NULL
 )
 SELECT json_build_object('held', (SELECT json_agg(id) FROM held), 'closed', (SELECT json_agg(json_build_array(run, stream)) FROM streams WHERE closed),
-  'told', ${told})::text AS answer`;
+  'notified', ${notified})::text AS answer`;
 }
 
 function rowsOf({ id: run, epoch, chunks }: WriteChunks): (Scalar | Uint8Array)[][] {
@@ -64,7 +65,7 @@ function rowsOf({ id: run, epoch, chunks }: WriteChunks): (Scalar | Uint8Array)[
   });
 }
 
-/** All writes of a flush; `undefined` for its other operations. */
+/** Does all `write` operations of a flush. Undefined for its other operations. */
 export async function flushChunks(
   client: PgClient,
   schema: string,
@@ -80,7 +81,7 @@ export async function flushChunks(
 
 const batchBytesMax = 16 * 1024 * 1024;
 
-/** What fits into one statement: the chunks of hundreds of runs may be too much for a server, or for its memory. */
+/** Splits the writes into statements of limited size: the chunks of hundreds of runs may be too much for one. */
 function batches(operations: readonly RunOperation[]): WriteChunks[][] {
   const all: WriteChunks[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
@@ -102,10 +103,10 @@ async function writeBatch(
   schema: string,
   writes: readonly WriteChunks[],
 ): Promise<ReadonlyMap<RunOperation, RunAnswer | "again">> {
-  const loud = writes.length <= endsToldMax;
+  const loud = writes.length <= endsNotifiedMax;
   const query = {
-    name: `onceflow-runs-chunks${loud ? "-told" : ""}`,
-    text: inSchema(statement(loud ? `(SELECT count(${tellOfChunks("id")}) FROM held)` : "0"), schema),
+    name: `onceflow-runs-chunks${loud ? "-notified" : ""}`,
+    text: inSchema(statement(loud ? `(SELECT count(${notifyOfChunks("id")}) FROM held)` : "0"), schema),
     values: binaryColumns(writes.flatMap(rowsOf), chunkColumns),
   };
   const answer = await answered(client, query);
@@ -122,7 +123,7 @@ interface Put {
   readonly closed: readonly (readonly [run: string, stream: string])[] | null;
 }
 
-/** Somebody else took a place or a lock first: nothing was written. */
+/** Another writer used an index or took a lock first: nothing was written. */
 const lostRace = /^(23505|40001|40P01|55P03)$/;
 
 async function answered(client: PgClient, query: { name: string; text: string; values: Buffer[] }): Promise<Put | "again"> {
@@ -143,8 +144,8 @@ interface ChunkRow {
 }
 
 /**
- * Sizes are added up before any chunk is read: a page of long ones is short. Places have no gaps, so that a page is a range
- * of them: asked for by ORDER BY and LIMIT, a table without statistics was sorted for every page.
+ * Sums up sizes before it reads any chunk, so that a page of long chunks is short. Indexes have no gaps, so a page is a range
+ * of them: with ORDER BY and LIMIT, a table without statistics was sorted for every page.
  */
 export async function readChunks(
   client: PgClient,

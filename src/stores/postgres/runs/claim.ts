@@ -11,12 +11,12 @@ interface Taken {
   readonly lapsed: boolean;
 }
 
-/** Every worker of its workflow may claim it. */
+/** Runs that every worker of their workflow may claim. */
 const unrestricted = "r.deaths < 2 AND r.avoid IS NULL";
-/** When the worker $2 may claim it. */
+/** When the worker $2 may claim a run. */
 const claimableAt = "greatest(r.wake_at, CASE WHEN $2 = ANY (r.avoid) THEN r.avoid_until END)";
 
-/** On the row as it is when its lock has been had. The death of an owner that fell silent is counted in the same write. */
+/** Evaluated on the locked row. The crash of an owner whose lease expired is counted in the same write. */
 const taken = `UPDATE $schema.runs r SET owner = $2, epoch = r.epoch + 1, wake_at = now + $3::bigint, status = 'running', trouble = NULL,
     started_at = coalesce(r.started_at, now), deaths = r.deaths + (r.owner IS NOT NULL)::int,
     crashes = r.crashes + (r.owner IS NOT NULL AND r.alone)::int, alone = false
@@ -26,20 +26,20 @@ const answer = `SELECT now, (SELECT min(wake_at) FROM upcoming) AS "nextAt",
   (SELECT json_agg(json_build_object('id', id, 'epoch', epoch, 'lapsed', lapsed) ORDER BY wake_at) FROM taken) AS taken FROM clock`;
 
 /**
- * What is due, from three indexes: runs that nobody has, by workflow; lapsed runs of every other owner, by owner and
+ * Claims due runs, which it finds by three indexes: runs without an owner, by workflow; runs of other owners, by owner and
  * workflow; and the few runs that not every worker may claim.
  *
- *   held    the first run of every owner and workflow: a jump from each to the next through the index, not a scan
- *   heads   the first to wake of what may be claimed, of each workflow and owner
- *   restricted  suspects, and runs that some workers are to avoid. The two above pass over them
- *   due     the oldest behind every head that is due; more than asked for, because others may be claiming them now. Of
+ *   held    the first run of every owner and workflow: jumps from each to the next through the index, without a scan
+ *   heads   the earliest claimable run of each workflow and owner
+ *   restricted  suspects, and runs that some workers have to avoid. The two above skip them
+ *   due     the earliest runs behind every head that is due; more than wanted, because other workers may be claiming them. Of
  *           suspects only the oldest
- *   picked  the oldest of those, locked. One that is locked already is somebody else's business
- *   taken   claimed: from here on its last owner's lease is over, whatever its clock says
+ *   picked  the oldest of those, locked. Runs that another claim has locked are skipped
+ *   taken   the claimed runs: from here on the former owner has lost its lease, whatever its clock says
  *
- * When nothing is due, that is one probe of an index for each head, and nothing is written or locked.
+ * If nothing is due, that is one index lookup for each head, and nothing is written or locked.
  *
- * The rule of core/runs/rules/claim.ts in one statement; test/runs compares them.
+ * It repeats the rule of core/runs/rules/claim.ts; test/runs compares them.
  */
 function claimStatement(schema: string): string {
   const behind = (when: string, limit: string) => {
@@ -91,7 +91,7 @@ held AS (
 ${answer}`.replaceAll("$schema", schema);
 }
 
-/** The run $1, whatever its workflow is, by the same rules. */
+/** Claims the run $1, whatever its workflow, by the same rules. */
 function claimOneStatement(schema: string): string {
   const wanted = "r.id = $1 AND r.wake_at IS NOT NULL AND r.owner IS DISTINCT FROM $2 AND ($4::boolean OR r.deaths < 2)";
   return `WITH clock AS MATERIALIZED (SELECT ${serverNow} AS now),
@@ -106,7 +106,7 @@ picked AS MATERIALIZED (
 ${answer}`.replaceAll("$schema", schema);
 }
 
-/** Takes what is due, and then loads it: two trips, or one when nothing is. */
+/** Claims due runs and then loads them: two round trips, or one if nothing is due. */
 export async function claimRuns(client: PgClient, schema: string, query: ClaimQuery): Promise<Claims> {
   const { owner } = query;
   const { rows } = await client.query<{ now: number; nextAt: number | null; taken: Taken[] | null }>(claimQuery(schema, query));
@@ -115,7 +115,7 @@ export async function claimRuns(client: PgClient, schema: string, query: ClaimQu
   const loaded = new Map((await loadRuns(client, schema, taken)).map((one) => [one.run.id, one]));
   const claimed = taken.flatMap(({ id, epoch, lapsed }): Claimed[] => {
     const one = loaded.get(id);
-    // Between the two statements its last owner may have ended it, or its lease, if short, may have gone to another one.
+    // Between the two statements the former owner may have ended the run, or a short lease may have expired and gone to another worker.
     if (one === undefined || one.run.owner !== owner || one.run.epoch !== epoch || hasEnded(one.run.status)) return [];
     return [{ ...one, lapsed }];
   });

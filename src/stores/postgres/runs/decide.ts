@@ -11,12 +11,13 @@ import { entryValues } from "./row.js";
 import { type HeldRuns, holdRuns, loadTouched } from "./touched.js";
 import { Overtaken, writeChanges } from "./write.js";
 
-/** The first time a late owner can have been faster; the second time its entry is seen, unless it was faster again. */
+/** After losing a race with a late owner, the operation is decided again and sees the late owner's entry, unless it loses again. */
 const triesMax = 3;
 
 /**
- * Locks the runs that an operation may touch, loads the rest, applies the rules and writes the difference: three trips, inside
- * an open transaction. Holds do not lock their run, so that the fence can be taken in between: then it is decided again.
+ * Inside an open transaction: locks the runs that an operation may touch, loads the rest, applies the rules and writes the changes,
+ * in three round trips. Appends that keep the run do not lock it, so one may use the entry number in between: then the operation is
+ * decided again.
  */
 export async function decideInside(connection: RunConnection, operation: RunOperation, first?: HeldRuns): Promise<RunAnswer> {
   for (let tries = 1; tries <= triesMax; tries++) {
@@ -26,10 +27,13 @@ export async function decideInside(connection: RunConnection, operation: RunOper
     const lost = await writeChanges(connection, table, operation);
     if (lost !== "refused") return lost.size === 0 ? answer : withConflicts(answer, operation, table, lost);
   }
-  throw new Overtaken("other processes have appended to the run again and again");
+  throw new Overtaken("other processes appended to the run at every try");
 }
 
-/** Another run got a token between the reading and the writing: then this hook was not made, and nothing else is different. */
+/**
+ * Adds conflicts for tokens that another run got between reading and writing: those hooks were not created, everything else was
+ * written.
+ */
 function withConflicts(answer: RunAnswer, operation: RunOperation, table: LoadedRunTable, lost: ReadonlySet<string>): RunAnswer {
   if (answer.kind !== "created" && answer.kind !== "appended") return answer;
   const entry: Entry | undefined =
@@ -38,16 +42,16 @@ function withConflicts(answer: RunAnswer, operation: RunOperation, table: Loaded
   return { ...answer, conflicts: conflictsAfter({ hook }, "id" in operation ? operation.id : "", entry) };
 }
 
-/** The answer to a start whose run is there, by reads only: its own creator sends again, or another one has the id. */
+/** The answer to a start whose run already exists, without a write: the same request was sent before, or another one has created the id. */
 export async function findStarted(connection: RunConnection, start: StartRun): Promise<RunAnswer | undefined> {
   const found = await holdRuns(connection, start, "read");
   if (!found.runs.some(({ id }) => id === start.id)) return undefined;
   return applyRun(new LoadedRunTable(await loadTouched(connection, start, found)), start);
 }
 
-/** The append as the last statements of a transaction, ours or the user's own. A plain one is two trips. */
+/** Appends as the last statements of a user's transaction. A plain entry needs two round trips. */
 export async function appendWithin(tx: Tx, schema: string, append: Append): Promise<RunAnswer> {
-  // Not prepared: the connection is not ours, and may be another one at every transaction.
+  // Not prepared: the connection belongs to the caller, and may differ for every transaction.
   const connection = { client: asClient(tx), schema, prepared: false };
   const held = await holdRuns(connection, append, "lock");
   if (isHold(append.entry)) {

@@ -10,13 +10,13 @@ import { quickRuns } from "./quick.js";
 import { mailStatement, mailValues, type Posted, postedAnswer } from "./send.js";
 import { Overtaken } from "./write.js";
 
-/** Somebody was faster, or two waited for each other: nothing was changed, and another time it goes through. */
+/** Serialization failure, deadlock, lock timeout or duplicate key: nothing was changed, and a retry can succeed. */
 const lostRace = /^(40001|40P01|55P03|23505)$/;
 
 /**
- * A flush: one quick statement for what nearly always happens, one for all chunks, one for each mail; and by the rules, each in
- * a transaction of its own, what these left open and what they are not for (hooks, children, ends that a parent hears of). The
- * connection must be nobody else's meanwhile.
+ * A flush: one quick statement for the common operations, one for all chunks, one for each mail; and the rules, in a transaction for each
+ * operation, for operations that these could not do or do not cover (hooks, children, ends of runs with a parent). The
+ * connection must not be used for anything else meanwhile.
  */
 export async function flushRuns(client: PgClient, schema: string, operations: readonly RunOperation[]): Promise<(RunAnswer | "again")[]> {
   const quick = await quickRuns(client, schema, operations);
@@ -31,19 +31,19 @@ export async function flushRuns(client: PgClient, schema: string, operations: re
   return answers;
 }
 
-/** "again" for a lost race. Anything else ends the flush. */
+/** Returns "again" for a lost race. Any other error ends the flush. */
 function refused(error: unknown, operations: number): "again" {
   if (error instanceof Overtaken || lostRace.test(codeOf(error))) return "again";
-  // "Nothing was written" is not true of a flush whose other operations were.
+  // UnreachableError would claim that nothing was written, but other operations of the flush were.
   const meaning = explain(error, "a flush of runs");
   if (operations > 1 && meaning instanceof UnreachableError)
-    throw new NotKnownError(`${meaning.message}; which operations of the flush were written is not known`, error, meaning);
+    throw new NotKnownError(`${meaning.message}; some operations of the flush may have been applied`, error, meaning);
   throw error;
 }
 
 async function alone(connection: RunConnection, operation: Exclude<RunOperation, WriteChunks>): Promise<RunAnswer | "again"> {
   if (operation.verb === "send") return await post(connection, operation);
-  // A start that the quick statement has left open: most often the run was there.
+  // A start that the quick statement did not do: usually the run already exists.
   const found = operation.verb === "start" ? await findStarted(connection, operation) : undefined;
   return found ?? (await inTransaction(connection.client, () => decideInside(connection, operation)));
 }
@@ -53,7 +53,7 @@ async function post(connection: RunConnection, send: Send): Promise<RunAnswer | 
   return postedAnswer(await ask<Posted>(connection, { name: `mail-to-${to}`, text: mailStatement(to) }, mailValues(send)));
 }
 
-/** When a rollback fails, its own error counts: the connection is broken, and has to be given up. */
+/** If the rollback fails, its error is thrown: the connection is broken. */
 async function inTransaction<T>(client: PgClient, work: () => Promise<T>): Promise<T> {
   await client.query(beginOurs);
   try {

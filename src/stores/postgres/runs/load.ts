@@ -11,8 +11,8 @@ interface LoadedRow extends RunRecord {
 }
 
 /**
- * All that is needed to go on with these runs, in one statement and so from one snapshot: an entry that is in the
- * journal and the mail that it took in are never seen one without the other.
+ * Reads everything that is needed to continue these runs, in one statement and so from one snapshot: an entry and the mail that it
+ * consumed are always consistent.
  */
 export async function loadRuns(client: PgClient, schema: string, runs: readonly { readonly id: string }[]): Promise<Claimed[]> {
   const all = (what: string, from: string, order: string) =>

@@ -2,16 +2,16 @@ import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
 
 const everyMs = 250;
 
-/** Hears nothing of other processes: while it is watched, it says every 250 ms that something may have changed. */
+/** A watch without LISTEN: while there is a watcher, it reports every 250 ms that something may have changed. */
 export class PollingWatch {
   readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   #timer: NodeJS.Timeout | undefined;
 
   watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void {
-    // An object for each call: the same function may watch twice, and stop once.
+    // One object per call: the same function may be added twice and removed once.
     const watcher = { changed };
     this.#watchers.add(watcher);
-    this.#timer ??= setInterval(() => this.#tell(), everyMs).unref();
+    this.#timer ??= setInterval(() => this.#notify(), everyMs).unref();
     return () => {
       if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#stop();
     };
@@ -22,7 +22,7 @@ export class PollingWatch {
     this.#stop();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const { changed } of this.#watchers) changed(null);
   }
 

@@ -3,9 +3,9 @@ import type { PgClient } from "../driver.js";
 import { serverNow } from "../ledger/read.js";
 
 /**
- * Only runs that have ended and are settled have an expiry. The instant is a subquery, read once: joined, it would not bound the scan of the index,
- * and neither would a function that may change from row to row. One statement, bounded by `limit`, with all that belongs to the runs; those that
- * somebody holds are left for the next time, so that a purge waits for nobody.
+ * Removes expired runs with everything that belongs to them. Only ended runs without unsettled steps have an expiry. The time is a
+ * subquery that is evaluated once: a join, or a volatile function, would not limit the index scan. One statement, limited to
+ * `limit` runs; locked runs are skipped until the next purge, so that a purge does not wait.
  */
 export async function purgeRuns(client: PgClient, schema: string, limit: number): Promise<number> {
   const theirs = "run = ANY (ARRAY(SELECT id FROM over))";

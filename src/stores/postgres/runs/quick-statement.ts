@@ -1,39 +1,38 @@
 import { serverNow } from "../ledger/read.js";
 import { onlyRow, unnest } from "../parameters/columns.js";
+import { inSchema, notify } from "./notify.js";
 import { changeColumns, changedRun, entryColumns, insertRuns, startColumns } from "./row.js";
-import { inSchema, tell } from "./tell.js";
 
 export interface QuickParts {
   readonly starts: boolean;
   readonly holds: boolean;
   readonly changes: boolean;
-  /** One operation, bound as plain values. */
+  /** A single operation, passed as plain values. */
   readonly alone: boolean;
-  /** What others have to be told of. Left out when there is nothing of the kind: every part of a plan costs. */
-  readonly tells: { readonly starts: boolean; readonly releases: boolean; readonly ends: boolean };
+  /** Which changes have to be announced to other processes. Unneeded parts are left out, because every part of a plan costs time. */
+  readonly notifies: { readonly starts: boolean; readonly releases: boolean; readonly ends: boolean };
 }
 
 /**
- * What nearly every flush is made of, in one statement over arrays, durable and atomic by itself:
+ * The common operations of a flush in one statement over arrays, durable and atomic by itself:
  *
  *   starts   runs that do not exist yet, with or without a first entry
- *   holds    entries of runs that go on: only the journal is written
- *   changes  entries that change their run too: ends, releases, mail taken in
- *   written  the journal rows of all that
+ *   holds    entries after which the owner keeps the run: only the journal is written
+ *   changes  entries that also change their run: ends, releases, consumed mail
+ *   written  the journal rows of all of these
  *
- * The answer is one row: which starts and holds were left out, and which changes were done. What was not done is not
- * necessarily refused; the transaction of its own that it gets next finds out.
+ * The result is one row: which starts and holds were not done, and which changes were done. An operation that was not done is not
+ * necessarily refused; it gets its own transaction next, which decides.
  *
- * Whether an operation is done is decided on the statement's snapshot, by probes of primary keys (subqueries, because
- * those can't become joins), and for changes once more on the run's row when its lock has been had. Somebody may
- * commit the same run or the same entry meanwhile. Then the primary key raises an error and nothing at all of the
- * statement is done: sent again, its new snapshot sees what was in the way. ON CONFLICT DO NOTHING would go on
- * instead, and every run and entry had to be joined with what was really inserted, and every run locked before its
- * entry: that was measured at a third more time, for a race that nearly never happens.
+ * Whether an operation is done is decided on the statement's snapshot, by lookups of primary keys (as subqueries, which are never
+ * planned as joins), and for changes once more on the locked row of the run. If another transaction commits the same run or entry
+ * meanwhile, the primary key raises an error and nothing of the statement is done: sent again, its new snapshot sees the conflict.
+ * With ON CONFLICT DO NOTHING every run and entry would have to be joined with the rows that were really inserted, and every run
+ * locked before its entry: that took a third more time, for a race that nearly never happens.
  *
- * A hold neither locks nor reads its run: the journal says whether an entry can follow.
+ * A hold neither locks nor reads its run: the journal shows whether an entry can follow.
  *
- * The rules of core/runs/rules (start.ts, append.ts, fence.ts, then.ts) in one statement; test/runs compares them.
+ * It repeats the rules of core/runs/rules (start.ts, append.ts, fence.ts, then.ts); test/runs compares them.
  */
 export function quickStatement(schema: string, parts: QuickParts): string {
   if (parts.alone && parts.holds) return inSchema(onlyHold, schema);
@@ -50,7 +49,8 @@ export function quickStatement(schema: string, parts: QuickParts): string {
     );
     entries.push("SELECT id, 1, 1, now, events, NULL::boolean FROM starts WHERE exist IS NULL AND events IS NOT NULL");
     answers.push("(SELECT string_agg(ord::text, ',') FROM starts WHERE exist) AS existing");
-    if (parts.tells.starts) answers.push(`(SELECT count(${tell("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS told_starts`);
+    if (parts.notifies.starts)
+      answers.push(`(SELECT count(${notify("id")}) FROM starts WHERE exist IS NULL AND owner IS NULL) AS notified_starts`);
     before += startColumns.length;
   }
   if (parts.holds) {
@@ -68,8 +68,8 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, now, r.wake_at <= now AS awake)`);
     entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes WHERE events IS NOT NULL");
     answers.push("(SELECT string_agg(ord::text, ',') FROM changes) AS changed");
-    const told = [...(parts.tells.releases ? ["awake"] : []), ...(parts.tells.ends ? ["over"] : [])].join(" OR ");
-    if (told !== "") answers.push(`(SELECT count(${tell("id")}) FROM changes WHERE ${told}) AS told_changes`);
+    const notified = [...(parts.notifies.releases ? ["awake"] : []), ...(parts.notifies.ends ? ["over"] : [])].join(" OR ");
+    if (notified !== "") answers.push(`(SELECT count(${notify("id")}) FROM changes WHERE ${notified}) AS notified_changes`);
   }
   withs.push(`written AS (INSERT INTO $schema.journal (run, seq, epoch, at, events, closing) ${entries.join(" UNION ALL ")})`);
   return inSchema(`WITH ${withs.join(",\n")}\nSELECT ${answers.join(", ")} FROM clock`, schema);
@@ -78,20 +78,20 @@ export function quickStatement(schema: string, parts: QuickParts): string {
 const lastEntry = "FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1";
 
 /**
- * The entry of `a` comes right after the last one, or is the first. Epochs do not go back: of several entries that a
- * late owner had under way the first is refused, and the second would else fit just behind its successor's entry.
+ * Whether the entry of `a` comes right after the last one, or is the first. Epochs must not decrease: of several entries that a
+ * late owner has sent, the first is refused, and the second would otherwise fit right after its successor's entry.
  */
 const isNext = `coalesce((SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch ${lastEntry}), a.seq = 1)`;
 
-/** The same, in a run that goes on. Only before its first entry does one have to look at the run itself. */
+/** The same, and the run has not ended. Only for the first entry the run's row has to be read. */
 const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
     ELSE (SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch AND j.closing IS NULL ${lastEntry}) END`;
 
 const insertHold = `INSERT INTO $schema.journal (run, seq, epoch, at, events)
 SELECT a.id, a.seq, a.epoch, ${serverNow}, a.events FROM ${onlyRow(entryColumns, 0)} WHERE ${canFollow}`;
 
-/** A hold by itself, which is what a run without company commits. No row when it does not fit. */
+/** A single hold. Returns no row if it does not fit. */
 const onlyHold = `${insertHold} RETURNING at AS now`;
 
-/** The same in a user's transaction, which an error would end: no row either when another process takes the place meanwhile. */
+/** The same in a user's transaction, which an error would abort: also returns no row if another process uses the entry number meanwhile. */
 export const holdWithin = `${insertHold} ON CONFLICT DO NOTHING RETURNING json_build_object('now', at)::text AS answer`;

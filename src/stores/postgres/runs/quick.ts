@@ -3,19 +3,19 @@ import type { PgClient } from "../driver.js";
 import { codeOf } from "../errors.js";
 import { binaryColumns } from "../parameters/binary-array.js";
 import type { Scalar } from "../parameters/columns.js";
+import { endsNotifiedMax } from "./notify.js";
 import { type QuickParts, quickStatement } from "./quick-statement.js";
 import { changeColumns, changeValues, entryColumns, entryValues, startColumns, startValues } from "./row.js";
-import { endsToldMax } from "./tell.js";
 
 interface QuickRow {
   readonly now: number;
-  /** Numbers from 1, with commas between them; null when there are none. */
+  /** Numbers of operations, from 1, separated by commas; null if there are none. */
   readonly existing?: string | null;
   readonly unfit?: string | null;
   readonly changed?: string | null;
 }
 
-/** Operations of one part of the statement, and where in the flush they stand. */
+/** Operations of one part of the statement, with their index in the flush. */
 type Part<Operation> = (readonly [index: number, operation: Operation])[];
 
 interface Quick {
@@ -24,10 +24,10 @@ interface Quick {
   readonly changes: Part<Append>;
 }
 
-/** The first time another process can have been faster; the second time it is sorted out, unless it was so again. */
+/** After a lost race the statement is repeated: its new snapshot sees the other process's change, unless it loses again. */
 const triesMax = 3;
 
-/** What the quick statement could do of a flush; `undefined` for what needs a transaction of its own. */
+/** Runs the quick statement. Undefined for an operation that needs its own transaction. */
 export async function quickRuns(
   client: PgClient,
   schema: string,
@@ -67,15 +67,15 @@ function quickOf(operations: readonly RunOperation[]): Quick {
 }
 
 function partsOf({ starts, holds, changes }: Quick, alone: boolean): QuickParts {
-  const tells = {
+  const notifies = {
     starts: starts.some(([, { first }]) => first === null),
     releases: changes.some(([, { entry }]) => entry.then.kind === "release"),
-    ends: changes.length <= endsToldMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
+    ends: changes.length <= endsNotifiedMax && changes.some(([, { entry }]) => entry.then.kind === "end"),
   };
-  return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, tells };
+  return { starts: starts.length > 0, holds: holds.length > 0, changes: changes.length > 0, alone, notifies };
 }
 
-/** One operation as plain values: for a single one, arrays were measured at a fifth more. */
+/** A single operation is passed as plain values: arrays took a fifth more time. */
 function valuesOf({ starts, holds, changes }: Quick, alone: boolean): (Scalar | Buffer)[] {
   const started = starts.map(([, start]) => startValues(start));
   const held = holds.map(([, append]) => entryValues(append));
@@ -84,7 +84,7 @@ function valuesOf({ starts, holds, changes }: Quick, alone: boolean): (Scalar | 
   return [...binaryColumns(started, startColumns), ...binaryColumns(held, entryColumns), ...binaryColumns(changed, changeColumns)];
 }
 
-/** Undefined: nothing was done, and each operation has to go alone to find out which one is in the way. */
+/** Undefined: nothing was done, and each operation needs its own transaction to find out which one conflicts. */
 async function tried<T>(send: () => Promise<T>): Promise<T | "again" | undefined> {
   for (let tries = 1; tries <= triesMax; tries++) {
     try {
@@ -106,7 +106,7 @@ function isPlainStart({ first, chunks }: StartRun): boolean {
   return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
 }
 
-/** An entry that the run itself is not changed by: only the journal is written. */
+/** Whether an entry does not change its run: only the journal is written. */
 export function isHold(entry: Entry): boolean {
   return isPlain(entry) && onlyJournals(entry);
 }
@@ -120,7 +120,7 @@ function onlyJournals({ events, consumed, then }: Entry): boolean {
   return events !== null && consumed === null && then.kind === "hold";
 }
 
-/** An end without an entry has to close the journal all the same. */
+/** Whether a run ends without an entry. Then a row without events must still close the journal. */
 function endsSilently({ events, then }: Entry): boolean {
   return events === null && then.kind === "end";
 }
@@ -133,8 +133,8 @@ const statements = new Map<string, { readonly name: string; readonly text: strin
 
 /** Prepared once per connection under its name; a connection serves one schema. */
 function statementFor(schema: string, parts: QuickParts): { readonly name: string; readonly text: string } {
-  const { starts, holds, changes, alone, tells } = parts;
-  const letters = [starts && "s", holds && "h", changes && "c", tells.starts && "S", tells.releases && "R", tells.ends && "E"];
+  const { starts, holds, changes, alone, notifies } = parts;
+  const letters = [starts && "s", holds && "h", changes && "c", notifies.starts && "S", notifies.releases && "R", notifies.ends && "E"];
   const name = `onceflow-runs-${alone ? "one" : "many"}-${letters.filter(Boolean).join("")}`;
   const key = `${schema} ${name}`;
   let statement = statements.get(key);

@@ -26,8 +26,8 @@ export async function readHook(client: PgClient, schema: string, token: string):
 }
 
 /**
- * The newest of every workflow and status that is asked for, by the index, and of those the newest. Which workflows
- * there are is found by jumps through the same index.
+ * Reads the newest runs of every requested workflow and status by the index, and then the newest of those. Existing workflows are found by
+ * jumps through the same index.
  */
 export async function listRuns(client: PgClient, schema: string, { workflow, status, after, limit }: RunListQuery): Promise<RunRecord[]> {
   const values: (string | number)[] = [limit];
@@ -40,7 +40,7 @@ export async function listRuns(client: PgClient, schema: string, { workflow, sta
   const statuses =
     status === undefined ? `unnest(enum_range(NULL::${schema}.run_status))` : `(SELECT ${bind(status)}::${schema}.run_status)`;
   const page = after && { at: `${bind(after.createdAt)}::bigint`, id: `${bind(after.id)}::text` };
-  // The first condition says the same less exactly, and is one that the index understands.
+  // The first condition is less exact, but the index can use it.
   const older = page ? `AND r.created_at <= ${page.at} AND (r.created_at, r.id) < (${page.at}, ${page.id})` : "";
   const { rows } = await client.query<RunRecord>(
     `WITH RECURSIVE names(workflow) AS (${names}),

@@ -7,8 +7,8 @@ import { arrayLiteral } from "../parameters/columns.js";
 const clock = `clock AS MATERIALIZED (SELECT ${serverNow} AS now)`;
 
 /**
- * In the order in which flushes lock too, by id: otherwise each could wait for what the other has. It waits for locks:
- * a run that is left out would count as lost.
+ * Locks rows by id, in the same order as flushes, so that the two do not deadlock. It waits for locks: a run that is skipped
+ * would count as lost.
  */
 const extended = `held AS MATERIALIZED (SELECT id FROM $schema.runs WHERE owner = $1 ORDER BY id FOR UPDATE)
     UPDATE $schema.runs r SET wake_at = now + $2::bigint FROM held h, clock WHERE r.id = h.id RETURNING r.id, r.epoch, r.mail`;

@@ -1,7 +1,7 @@
 import type { Append, StartRun } from "../../../core/runs/operation.js";
 import type { Columns, Scalar } from "../parameters/columns.js";
 
-/** A run as `RunRecord` has it. */
+/** The columns of a run under the names of `RunRecord`. */
 export const selectedRun = `id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wake_at AS "wakeAt", mail, consumed,
   parent, creator, created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt", retention_ms AS "retentionMs",
   deaths, crashes, alone, coalesce(avoid, '{}') AS avoid, avoid_until AS "avoidUntil", unsettled`;
@@ -22,13 +22,13 @@ export const startColumns: Columns = [
   ["events", "text"],
 ];
 
-/** `owner`, `lease_ms` and `events` are null in a run that nobody executes yet. */
+/** `owner`, `lease_ms` and `events` are null for a run without an owner yet. */
 export function startValues({ id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun): Scalar[] {
   const { owner = null, leaseMs = null, entry } = first ?? {};
   return [id, workflow, input, fingerprint, parent, creator, retentionMs, owner, leaseMs, entry?.events ?? null];
 }
 
-/** Rows `a` of `startColumns`, at the instant `now`, as runs. */
+/** SQL that inserts rows `a` of `startColumns` as runs, at the time `now`. */
 export function insertRuns(from: string): string {
   return `INSERT INTO $schema.runs (id, workflow, status, input, fingerprint, owner, epoch, wake_at, parent, creator, created_at, started_at,
     retention_ms)
@@ -58,7 +58,7 @@ export const changeColumns: Columns = [
   ["wake_at", "bigint"],
 ];
 
-/** `status` is null when the run is held on to. `said`: the output of a run that is over, the trouble of one that is not. */
+/** `status` is null if the owner keeps the run. `said`: the output of a run that ends, or the trouble of one that is released. */
 export function changeValues(append: Append): Scalar[] {
   const { consumed, then } = append.entry;
   const values = [...entryValues(append), consumed];
@@ -68,8 +68,8 @@ export function changeValues(append: Append): Scalar[] {
 }
 
 /**
- * What a row `a` of `changeColumns` makes of its run `r`, at the instant `now`. Computed from the row as it is when its
- * lock has been had: mail that was sent while we waited for it counts, and wakes the run.
+ * SQL assignments that apply a row `a` of `changeColumns` to its run `r`, at the time `now`. Evaluated on the locked row: mail that
+ * was sent while the statement waited for the lock counts, and wakes the run.
  */
 export const changedRun = `consumed = coalesce(a.consumed, r.consumed),
     owner = CASE WHEN a.status IS NULL THEN r.owner END,

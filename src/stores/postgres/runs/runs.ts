@@ -10,10 +10,10 @@ import { claimRuns } from "./claim.js";
 import { appendWithin } from "./decide.js";
 import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
+import { channelOf } from "./notify.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
 import { readWorkers, removeWorker, renewRuns } from "./renew.js";
-import { channelOf } from "./tell.js";
 import { openWatch } from "./watch.js";
 
 export interface RunConnections {
@@ -21,21 +21,21 @@ export interface RunConnections {
   readonly schema: string;
   /** For reads, shared with the ledger. */
   readonly pool: PgClient;
-  /** As flushes want it: planned once, by indexes. */
+  /** Connections with the settings that flushes need. */
   readonly config: ConnectionConfig;
 }
 
 /**
- * Queue and journal. Connections of its own, each opened when it is needed first: one for flushes, which have
- * transactions that nothing of the ledger may get into; two for claims and renewals, which must wait neither for
- * flushes nor for each other; one to listen.
+ * Queue and journals of a store, with their own connections, each opened at its first use: one for flushes, whose
+ * transactions must not contain statements of the ledger; two for claims and renewals, which must not wait for
+ * flushes or for each other; one for LISTEN.
  */
 export function postgresRuns({ pg, schema, pool, config }: RunConnections): { readonly runs: RunBackend; close(): Promise<void> } {
   const flusher = new Flusher(pg, config);
   const pooled = openPool(pg, config, 2);
   const queue = standingAlone(pooled);
   const watch = openWatch(pg, config, channelOf(schema));
-  /** One flush at a time: a statement of another flush would be in the middle of its transaction. */
+  /** One flush at a time: a statement of a second flush would run inside the first one's transaction. */
   const oneFlush = new Gate(1);
   const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
@@ -45,7 +45,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
   const runs: RunBackend = {
     flush: (operations) => oneFlush.run(() => flusher.run("a flush of runs", (client) => flushRuns(client, schema, operations))),
     claim(query) {
-      // Whoever claims is about to write.
+      // A worker that claims will soon write.
       flusher.connect();
       return asking("a claim", () => claimRuns(queue, schema, query));
     },

@@ -1,21 +1,21 @@
 import type { RunAnswer, Send } from "../../../core/runs/operation.js";
 import { serverNow } from "../ledger/read.js";
 import type { Scalar } from "../parameters/columns.js";
-import { tell } from "./tell.js";
+import { notify } from "./notify.js";
 
 /**
- * Mail to a run, or to whoever has the hook `$1`: one statement, atomic by itself.
+ * Sends mail to the run `$1`, or to the run with the hook `$1`, in one statement, atomic by itself.
  *
- *   box    the run as it is seen now, and whether it knows this mail
- *   taken  the next number of its mail, from the run's row when its lock has been had. A run that is nobody's wakes,
- *          for every worker, and one that is due already keeps its place
+ *   box    the run as it is seen now, and whether it already has this mail
+ *   taken  the next mail number, from the locked row of the run. A run without an owner becomes due for every worker; if it is
+ *          due already, it keeps its time
  *   mail   is written under that number
  *
- * Two things can have changed while it waited for the lock. The run has ended, or its hook was dropped (every change of
- * hooks raises `hook_rev` of the same row): then no number is taken, and the answer is to send again. Or the same mail
- * was sent by somebody else: then the unique key raises an error, which takes the number back.
+ * Two things can change while the statement waits for the lock. The run ends, or its hook is dropped (every change of
+ * hooks increases `hook_rev` of the same row): then no number is taken, and the mail has to be sent again. Or another process
+ * sends the same mail: then the unique key raises an error, which undoes the statement.
  *
- * The rule of core/runs/rules/send.ts in one statement; test/runs compares them.
+ * It repeats the rule of core/runs/rules/send.ts; test/runs compares them.
  */
 export function mailStatement(to: "run" | "token"): string {
   const box =
@@ -34,7 +34,7 @@ export function mailStatement(to: "run" | "token"): string {
     delivered AS (
       INSERT INTO $schema.mail (run, seq, kind, about, payload, key, at)
       SELECT id, mail, $2::text, about, $4::text, $5::text, now FROM taken, clock)
-    SELECT json_build_object('run', id, 'ended', ended_at IS NOT NULL, 'known', known, 'sent', (SELECT count(${tell("id")}) FROM taken))::text
+    SELECT json_build_object('run', id, 'ended', ended_at IS NOT NULL, 'known', known, 'sent', (SELECT count(${notify("id")}) FROM taken))::text
       AS answer FROM box`;
 }
 
@@ -52,13 +52,13 @@ export function mailValues({ to, kind, about, payload, key }: Send): Scalar[] {
 export function postedAnswer(posted: Posted | undefined): RunAnswer | "again" {
   if (posted === undefined) return { kind: "absent" };
   const { run, ended, known, sent } = posted;
-  // Also when the run has ended since: the reply was lost, but the mail had arrived.
+  // Even if the run has ended since: the reply was lost, but the mail had arrived.
   if (known) return { kind: "sent", run, duplicate: true };
   if (ended) return { kind: "ended", run };
   return sent === 1 ? { kind: "sent", run, duplicate: false } : "again";
 }
 
-/** NUL, which parts the names in some keys, is what no text can hold here. No key has the other one. */
+/** Replaces NUL, which separates names in some keys, because PostgreSQL's text cannot contain it. No key contains the replacement. */
 export function storedKey(key: string): string {
   return key.replaceAll("\0", "\u0001");
 }

@@ -9,7 +9,7 @@ import { ask, type RunConnection } from "./ask.js";
 import { selectedRun } from "./row.js";
 import { storedKey } from "./send.js";
 
-/** The runs that an operation may touch, at one instant. */
+/** The runs that an operation may touch, and the time when they were read. */
 export interface HeldRuns {
   readonly wishes: RunWishes;
   readonly now: number;
@@ -17,8 +17,8 @@ export interface HeldRuns {
 }
 
 /**
- * Reads the runs of an operation, and the parent of a run that ends. "lock": in one order, which renewals keep too, so that two
- * that want the same runs the other way round do not wait for each other. The instant is taken when all locks have been had.
+ * Reads the runs of an operation, and the parent of a run that ends. With "lock", rows are locked in order of their id, as renewals
+ * do, so that two transactions do not deadlock. The time is taken after all locks were granted.
  */
 function runsStatement(mode: "lock" | "read"): string {
   return `WITH held AS MATERIALIZED (
@@ -46,8 +46,8 @@ export async function holdRuns(connection: RunConnection, operation: RunOperatio
 }
 
 /**
- * What else an operation may touch. By a statement that begins after the one that locked the runs: that one sees what was there
- * before it had to wait. A row of the journal without events closes a run that ended without an entry; it is no entry.
+ * Reads the other rows that an operation may touch. It must begin after the statement that locks the runs, which sees the rows as they were
+ * before it waited. A journal row without events closes a run that ended without an entry; it does not count as an entry.
  */
 const partsStatement = `SELECT json_build_object(
   'entries', (SELECT json_agg(e) FROM unnest($1::text[], $2::int[]) AS a(run, seq), LATERAL (

@@ -3,25 +3,25 @@ import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
 import { type Backoff, backoffMs } from "../../../core/work/backoff.js";
 import { type ConnectionConfig, startUp } from "../connection/session.js";
 import type { PgModule } from "../driver.js";
+import { chunksMark } from "./notify.js";
 import { PollingWatch } from "./polling-watch.js";
-import { chunksMark } from "./tell.js";
 
 const listenBackoff: Backoff = { minMs: 100, maxMs: 5000 };
 
-/** By LISTEN; by polling where a pooler stands in between, because there no session is ours to listen with. */
+/** Watches by LISTEN; through a pooler, which does not keep a session, by polling. */
 export function openWatch(pg: PgModule, config: ConnectionConfig, channel: string): RunWatch | PollingWatch {
   return config.pooled ? new PollingWatch() : new RunWatch(() => new pg.Client(startUp(config)), channel);
 }
 
 /**
- * Hears what others tell (tell.ts), on a connection of its own while anybody watches.
+ * Receives notifications of other processes (notify.ts) on its own connection, while there is a watcher.
  *
- *   idle        nobody watches: no connection, no timer
- *   connecting  the connection is being made
+ *   idle        no watcher: no connection, no timer
+ *   connecting  the connection is being opened
  *   listening   on the channel
- *   waiting     it broke, or could not be made: once more after a while, longer every time
+ *   waiting     the connection broke or could not be opened: it is opened again after a backoff
  *
- * Whatever was told before it listened was missed: so whenever it begins to listen, it says that something may have
+ * Notifications before it listens are missed. So whenever it begins to listen, it reports that something may have
  * changed.
  */
 class RunWatch {
@@ -30,7 +30,7 @@ class RunWatch {
   readonly #watchers = new Set<{ readonly changed: (run: RunChange, what?: WhatChanged) => void }>();
   #client: pg.Client | undefined;
   #retry: NodeJS.Timeout | undefined;
-  /** Since it last listened. */
+  /** Failures since it last listened. */
   #failures = 0;
 
   constructor(connect: () => pg.Client, channel: string) {
@@ -39,7 +39,7 @@ class RunWatch {
   }
 
   watch(changed: (run: RunChange, what?: WhatChanged) => void): () => void {
-    // An object for each call: the same function may watch twice, and stop once.
+    // One object per call: the same function may be added twice and removed once.
     const watcher = { changed };
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) void this.#listen();
@@ -61,7 +61,7 @@ class RunWatch {
       if (this.#client !== client) return;
       const grown = payload.startsWith(chunksMark);
       const id = grown ? payload.slice(1) : payload;
-      this.#tell(id === "" ? null : id, grown ? "chunks" : "run");
+      this.#notify(id === "" ? null : id, grown ? "chunks" : "run");
     });
     client.on("error", () => this.#broken(client));
     client.on("end", () => this.#broken(client));
@@ -73,10 +73,10 @@ class RunWatch {
     }
     if (this.#client !== client) return;
     this.#failures = 0;
-    this.#tell(null);
+    this.#notify(null);
   }
 
-  #tell(run: RunChange, what: WhatChanged = "run"): void {
+  #notify(run: RunChange, what: WhatChanged = "run"): void {
     for (const { changed } of this.#watchers) changed(run, what);
   }
 

@@ -3,9 +3,9 @@ import type { LoadedRunTable, RunChanges } from "../../shared/loaded-run-table.j
 import { binaryColumns } from "../parameters/binary-array.js";
 import { arrayLiteral, unnest } from "../parameters/columns.js";
 import { ask, type RunConnection } from "./ask.js";
-import { entriesPart, otherParts, toldOf } from "./change-parts.js";
+import { entriesPart, notificationsOf, otherParts } from "./change-parts.js";
 
-/** Another process was faster: what was read is not what is there. */
+/** Another process changed a row after it was read: the transaction must be rolled back. */
 export class Overtaken extends Error {}
 
 interface Done {
@@ -15,12 +15,12 @@ interface Done {
 }
 
 /**
- * Everything that has changed, in one statement: first the entries of the journal, which are the fence, and only if all of them
- * could be written a data-modifying part for each kind of change. An append of a late owner does not lock its run, and may take
- * the place in the journal between the reading and this. "refused": nothing was written, and the rules have to decide again.
+ * Writes all changes in one statement: first the journal entries, which are the fence, and only if all of them could be written, a
+ * data-modifying part for each kind of change. An append of a late owner does not lock its run, and may use the entry number after
+ * the journal was read. "refused": nothing was written, and the rules have to decide again.
  *
- * Returns the tokens that another run has taken since they were read. An `Overtaken` is thrown when another process has started
- * a run since, and more than its row depends on that: the transaction is to be rolled back.
+ * Returns the tokens that other runs have taken since they were read. Throws `Overtaken` if another process has started
+ * a run since, and more than its row depends on it: the transaction must be rolled back.
  */
 export async function writeChanges(
   connection: RunConnection,
@@ -30,8 +30,8 @@ export async function writeChanges(
   const changes = table.changes();
   const written = entriesPart(table, changes);
   const rest = otherParts(table, changes).filter(({ rows }) => rows.length > 0);
-  const told = toldOf(table, changes);
-  if (written.rows.length + rest.length + told.length === 0) return new Set();
+  const notified = notificationsOf(table, changes);
+  if (written.rows.length + rest.length + notified.length === 0) return new Set();
   const parts = [written, ...rest];
   let before = 1;
   const withs: string[] = [];
@@ -48,24 +48,24 @@ export async function writeChanges(
   const text = `WITH ${withs.join(",\n")}
 SELECT json_build_object('written', (SELECT count(*) FROM written), 'created', ${has("created", "(SELECT json_agg(id) FROM created)")},
   'hooked', ${has("hooked", "(SELECT json_agg(token) FROM hooked)")},
-  'told', (SELECT count(pg_notify('$channel', t.payload)) FROM unnest($${before + 1}::text[]) AS t(payload), passed WHERE ok))::text AS answer`;
+  'notified', (SELECT count(pg_notify('$channel', t.payload)) FROM unnest($${before + 1}::text[]) AS t(payload), passed WHERE ok))::text AS answer`;
   const values = [
     written.rows.length,
     ...parts.flatMap(({ rows, columns }): (Buffer | string)[] =>
       rows.length === 0 ? columns.map(() => "{}") : binaryColumns(rows, columns),
     ),
-    arrayLiteral(told),
+    arrayLiteral(notified),
   ];
   const done = await ask<Done>(connection, { name: `write-${rest.map(({ name }) => name).join("-")}`, text }, values);
   if (done?.written !== written.rows.length) return "refused";
   const created = new Set(done.created);
   if (changes.inserted.some(({ id }) => !created.has(id) && !isOnlyRow(operation, changes, id)))
-    throw new Overtaken("another process has started the run");
+    throw new Overtaken("another process started the run");
   const hooked = new Set(done.hooked);
   return new Set(changes.hooksInserted.map(({ token }) => token).filter((token) => !hooked.has(token)));
 }
 
-/** A child that has no more than its row, and that another process has started meanwhile, is a child all the same. */
+/** Whether only the row of a new run is written. If another process has started that child meanwhile, its row serves as well. */
 function isOnlyRow(operation: RunOperation, { changed, entries, mail, hooksInserted, chunksInserted }: RunChanges, id: string): boolean {
   if (operation.verb === "start" && operation.id === id) return false;
   if (changed.some((one) => one.id === id)) return false;

@@ -9,9 +9,9 @@ import { fullStatement } from "../ledger/full-statement.js";
 const triesMax = 10;
 
 const caughtInside =
-  "[onceflow] [postgres] the transaction was rolled back, because one of its statements failed: do not catch that error inside of it, or use a savepoint";
+  "[onceflow] [postgres] the transaction was rolled back, because one of its statements failed: do not catch that error inside the transaction, or use a savepoint";
 
-/** A transaction of the store's own: BEGIN, the handler's work, COMMIT. */
+/** Runs `work` in a transaction: BEGIN, the handler's statements, COMMIT. */
 export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
   const client = await pool.connect().catch((error: unknown) => {
     throw new UnreachableError("[onceflow] [postgres] no connection for a transaction", error);
@@ -25,11 +25,11 @@ export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): 
     await client.query("BEGIN");
     const result = await work(client);
     const { command } = await client.query("COMMIT");
-    // PostgreSQL answers COMMIT with a rollback, and without an error, when a statement has failed and its error was caught.
+    // If a statement failed and the handler caught its error, PostgreSQL answers COMMIT with ROLLBACK, without an error.
     if (command === "ROLLBACK") throw new StoreRefusedError(caughtInside);
     return result;
   } catch (error) {
-    // When even this fails the connection is broken, and the server rolls back by itself.
+    // If this fails too, the connection is broken, and the server rolls back by itself.
     await client.query("ROLLBACK").catch((failure: Error) => {
       broken = failure;
     });
@@ -41,7 +41,7 @@ export async function transact<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): 
   }
 }
 
-/** The server of this connection takes no writes any more, after a failover say: the next transaction needs another connection. */
+/** Returns an error if the server became read-only, for example after a failover: the next transaction needs another connection. */
 async function becameReadOnly(client: PgClient): Promise<Error | undefined> {
   try {
     const { rows } = await client.query<{ transaction_read_only: string }>("SHOW transaction_read_only");
@@ -51,11 +51,11 @@ async function becameReadOnly(client: PgClient): Promise<Error | undefined> {
   }
 }
 
-/** The settle as the last statement of a transaction, ours or the user's own. */
+/** Settles as the last statement of a transaction, opened by the store or by the user. */
 export async function settleWithin(tx: Tx, schema: string, settle: Settle): Promise<Answer> {
-  // "again": our own heartbeat has renewed the record between its reading and its lock. A new statement sees that.
+  // "again": a renewal by this process changed the record between reading and locking. A new statement sees that.
   for (let tries = 0; tries < triesMax; tries++) {
-    // Not prepared: the connection is not ours, and may be another one at every transaction.
+    // Not prepared: the connection belongs to the caller, and may differ for every transaction.
     const [verdict] = await fullFlush(asClient(tx), { text: fullStatement(schema) }, [settle]);
     if (verdict !== undefined && verdict !== "again") return verdict.answer;
   }
@@ -64,7 +64,7 @@ export async function settleWithin(tx: Tx, schema: string, settle: Settle): Prom
 
 export function asClient(tx: Tx): PgClient {
   if (!("query" in tx) || typeof tx.query !== "function")
-    throw new ConfigurationError("[onceflow] [postgres] tx must hand over a client with query(), inside an open transaction", {
+    throw new ConfigurationError("[onceflow] [postgres] tx must pass a client with query() and an open transaction", {
       code: "MISSING_CAPABILITY",
     });
   return tx as PgClient;

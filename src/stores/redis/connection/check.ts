@@ -6,7 +6,7 @@ import { checkPermissions } from "./permissions.js";
 
 interface CheckOptions {
   readonly strict: boolean;
-  /** Replicas that every write is waited for. */
+  /** Number of replicas that every write waits for. */
   readonly waitsFor: number;
 }
 
@@ -15,7 +15,7 @@ interface Finding {
   readonly problem: string;
 }
 
-/** What was promised is worth what the servers are set to: what is less than it could be is said when a store is opened. */
+/** Checks the configuration of the servers when a store is opened: warns, or throws with `strict`, if acknowledged writes can be lost. */
 export async function checkServers(connection: Connection, layout: Layout, options: CheckOptions): Promise<void> {
   const link = await connection.link();
   const findings = await connection.answer(link, "opening the store", findingsOf(link, options));
@@ -28,13 +28,13 @@ export async function checkServers(connection: Connection, layout: Layout, optio
   for (const { code, problem } of findings) process.emitWarning(`[onceflow] [redis] ${problem}`, { type: "OnceflowWarning", code });
 }
 
-/** Two versions that keep records in different places would each begin what the other has completed. */
+/** Throws for data of a newer layout: two versions with different layouts would each run operations that the other has completed. */
 async function checkLayout(link: RedisLink, { version: key }: Layout): Promise<void> {
   await link.send(["SET", key, String(layoutVersion), "NX"], key);
   const found = Number(await link.send(["GET", key], key));
   if (found === layoutVersion) return;
   throw new ConfigurationError(
-    `[onceflow] [redis] the data under this prefix has layout ${found}, and this code knows ${layoutVersion}: update onceflow before opening it`,
+    `[onceflow] [redis] the data under this prefix has layout ${found}, but this version of onceflow supports layout ${layoutVersion}: update onceflow before opening it`,
     { code: "SCHEMA_NEWER" },
   );
 }
@@ -59,29 +59,29 @@ async function checkServer(server: RedisServer, { waitsFor }: CheckOptions): Pro
   if (unchecked.length > 0)
     find(
       "ONCEFLOW_REDIS_UNCHECKED",
-      `${unchecked.join(" and ")} may not be asked here: whether it keeps what it has answered could not be checked`,
+      `${unchecked.join(" and ")} may not be called here: whether the server keeps acknowledged writes could not be checked`,
     );
 
   const policy = info?.get("maxmemory_policy");
   if (policy?.startsWith("allkeys"))
-    find("ONCEFLOW_REDIS_EVICTION", `maxmemory-policy is ${policy}: a key that is evicted is executed again. Set noeviction`);
+    find("ONCEFLOW_REDIS_EVICTION", `maxmemory-policy is ${policy}: an operation whose key is evicted runs again. Set noeviction`);
 
   if (info?.get("aof_enabled") === "0")
     find(
       "ONCEFLOW_REDIS_FSYNC",
-      "appendonly is off: a restart loses outcomes, and what they belong to is executed again. Set appendonly yes, appendfsync always",
+      "appendonly is off: a restart loses outcomes, and their operations run again. Set appendonly yes and appendfsync always",
     );
   else if (fsync !== undefined && fsync !== "always")
     find(
       "ONCEFLOW_REDIS_FSYNC",
-      `appendfsync is ${fsync}: a crash of the machine loses the last outcomes, and what they belong to is executed again. Set always`,
+      `appendfsync is ${fsync}: a crash of the machine loses the last outcomes, and their operations run again. Set appendfsync always`,
     );
 
   const replicas = Number(info?.get("connected_slaves") ?? 0);
   if (replicas > 0 && waitsFor === 0 && (minReplicas === undefined || minReplicas === "0"))
     find(
       "ONCEFLOW_REDIS_REPLICAS",
-      "it has replicas that nobody waits for: a failover loses what they had not received. Set min-replicas-to-write, and open with waitReplicas",
+      "the server has replicas, but writes do not wait for them: a failover loses writes that they have not received. Set min-replicas-to-write, and open the store with waitReplicas",
     );
   return findings;
 }
@@ -100,12 +100,12 @@ function refuseUnusable(info: ReadonlyMap<string, string>): void {
 async function settingOf(server: RedisServer, name: string): Promise<string | undefined> {
   const reply = await server.send(["CONFIG", "GET", name]).catch(unlessForbidden);
   if (reply === undefined) return undefined;
-  // A list of names and values, or a map, by protocol.
+  // A list of names and values, or a map, depending on the protocol version.
   if (Array.isArray(reply)) return reply[1] as string | undefined;
   return (reply instanceof Map ? reply.get(name) : (reply as Record<string, string>)[name]) as string | undefined;
 }
 
-/** Where services are managed, these commands often are not there, or not allowed. */
+/** Managed services often do not have these commands, or do not allow them. */
 function unlessForbidden(error: unknown): undefined {
   if (error instanceof Error && /^(NOPERM|ERR unknown command)/.test(error.message)) return undefined;
   throw error;

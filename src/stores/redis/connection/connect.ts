@@ -3,7 +3,7 @@ import type { Driver, Login } from "../driver.js";
 import type { Host, RedisAddress } from "../url.js";
 import type { RedisLink } from "./link.js";
 
-/** A new link to whoever is to be written to now. */
+/** Opens a link to the server, the Cluster, or the current master. */
 export async function connect(driver: Driver, address: RedisAddress): Promise<RedisLink> {
   const login: Login = { ...address, name: address.options["name"] ?? "onceflow" };
   const [first] = address.hosts;
@@ -18,21 +18,21 @@ export async function connect(driver: Driver, address: RedisAddress): Promise<Re
 }
 
 /**
- * Asks all sentinels at once who is the master, and that one whether it is: a sentinel may be down, or not know yet.
- * Asked again at every new connection, so a failover is found when the old master is lost, or refuses to be written to.
+ * Asks all sentinels at once for the master, and then checks that server's role: a sentinel may be down, or may not know about a
+ * failover yet. This is repeated for every new connection, so a failover is noticed when the old master is lost or refuses writes.
  */
 async function connectToMaster(driver: Driver, { hosts, master, tls }: RedisAddress, login: Login): Promise<RedisLink> {
-  // Sentinels have no databases, and their passwords are their own: they are asked without one.
+  // Sentinels have no databases and do not share the server's password: connect without one.
   const asking: Login = { tls, username: undefined, password: undefined, database: 0, name: login.name };
   const leads = hosts.map(async (sentinel) => {
     const asked = await driver.one(sentinel, asking);
     const found = await asked.send(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master], "").finally(() => asked.destroy());
-    if (!Array.isArray(found)) throw new Error(`it knows no master "${master}"`);
+    if (!Array.isArray(found)) throw new Error(`it does not know a master "${master}"`);
     return await masterAt(driver, { host: String(found[0]), port: Number(found[1]) }, login);
   });
   const first = await Promise.any(leads).catch((error: AggregateError) => {
     const said = hosts.map(({ host, port }, i) => `${host}:${port}: ${String((error.errors[i] as Error).message)}`);
-    throw new UnreachableError(`[onceflow] [redis] no sentinel led to a master: ${said.join("; ")}`, error);
+    throw new UnreachableError(`[onceflow] [redis] no sentinel returned a master that can be used: ${said.join("; ")}`, error);
   });
   for (const lead of leads)
     lead.then(
@@ -46,7 +46,7 @@ async function masterAt(driver: Driver, host: Host, login: Login): Promise<Redis
   const link = await driver.one(host, login);
   try {
     const [role] = (await link.send(["ROLE"], "")) as unknown[];
-    if (role !== "master") throw new Error(`the master that it names is a ${String(role)}`);
+    if (role !== "master") throw new Error(`the server that it returned as master has the role ${String(role)}`);
     return link;
   } catch (error) {
     link.destroy();

@@ -3,7 +3,7 @@ import { ConfigurationError, NotKnownError, UnreachableError } from "../../../co
 import { Connection } from "./connection.js";
 import type { RedisLink } from "./link.js";
 
-/** Links that are always ready, and remember whether they were ended. */
+/** Links that are always ready, and record whether they were closed. */
 function links(of: "ours" | "the user's" | "the user's, that cannot be duplicated" = "ours") {
   const made: (RedisLink & { ended: boolean })[] = [];
   const make = () => {
@@ -35,7 +35,7 @@ test.each([
   ["ERR Script attempted to access a non local key in a cluster node", NotKnownError],
   ["NOAUTH Authentication required.", ConfigurationError],
   ["Socket closed unexpectedly", NotKnownError],
-])("after %j another connection is made: who is to be asked now is somebody else", async (message, meaning) => {
+])("after %j a new connection is opened, because another server may be responsible now", async (message, meaning) => {
   const { made, connection } = links();
   const link = await connection.link();
   await expect(answer(connection, link, message)).rejects.toThrow(meaning);
@@ -55,7 +55,7 @@ test.each([
   expect(made).toHaveLength(1);
 });
 
-test("a link of the user's own is never ended, whatever happens", async () => {
+test("a link of the user is never closed", async () => {
   const { made, connection } = links("the user's");
   const link = await connection.link();
   await expect(answer(connection, link, "Socket closed unexpectedly")).rejects.toThrow(NotKnownError);
@@ -64,7 +64,7 @@ test("a link of the user's own is never ended, whatever happens", async () => {
   expect(made.map(({ ended }) => ended)).toEqual([false]);
 });
 
-describe("a link of the user's own that does not answer", () => {
+describe("a link of the user that does not answer", () => {
   beforeEach(() => {
     vi.useFakeTimers();
     vi.spyOn(process, "emitWarning").mockImplementation(() => {});
@@ -81,7 +81,7 @@ describe("a link of the user's own that does not answer", () => {
     await failed;
   };
 
-  test("is left, once and with a warning; what takes its place is ours", async () => {
+  test("is replaced once, with a warning, by the store's own link", async () => {
     const { made, connection } = links("the user's");
     const borrowed = await connection.link();
     await fallSilent(connection, borrowed, 3);
@@ -93,7 +93,7 @@ describe("a link of the user's own that does not answer", () => {
     expect(made.map(({ ended }) => ended)).toEqual([false, true, false]);
   });
 
-  test("stays in use where it cannot be duplicated", async () => {
+  test("stays in use if it cannot be duplicated", async () => {
     const { connection } = links("the user's, that cannot be duplicated");
     const borrowed = await connection.link();
     await fallSilent(connection, borrowed, 1);

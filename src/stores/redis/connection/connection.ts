@@ -2,26 +2,26 @@ import { assert, NotKnownError, OnceflowError, UnreachableError } from "../../..
 import { breaksLink, explain } from "../errors.js";
 import type { RedisLink } from "./link.js";
 
-/** Longer than any script of ours takes, and short enough that a silent server does not cost anybody's lease. */
+/** Longer than any script takes, and short enough that a server that does not answer does not cost a lease. */
 const commandMsMax = 5000;
 export const connectMsMax = 5000;
 
 export interface ConnectionOptions {
-  /** Makes a link of our own when one is needed; whatever breaks it, the next command gets a new one. */
+  /** Opens a link when one is needed. After a link broke, the next command gets a new one. */
   readonly connect?: () => Promise<RedisLink>;
   /**
-   * The user's: it connects again by itself, and is not ours to close. It is used first. If it does not answer, a link of
-   * our own takes its place, where one can be made: the driver may not notice for a quarter of an hour that the other
-   * side has vanished, and ending the connection would end what others have under way on it.
+   * A link on the user's client, which reconnects by itself and which the store does not close. It is used first. If it does not
+   * answer, the store replaces it by its own link, if it can open one: the driver may not notice for a quarter of an hour that the
+   * server has vanished, and closing the client would end other commands of the user.
    */
   readonly borrowed?: RedisLink;
 }
 
 /**
- * The link that everything goes through. Nothing waits in a driver's queue for a connection that may never come: a
- * command is sent on a link that is ready, or not at all; and a reply that does not come is given up in bounded time.
+ * The link that all commands use. No command waits in a driver's queue for a connection that may never come: it is sent on a
+ * link that is ready, or not at all. A reply that does not arrive in time is given up.
  *
- * Its sockets do not keep the process alive; the timers of what is under way do.
+ * Sockets do not keep the process alive; the timers of commands in progress do.
  */
 export class Connection {
   readonly #options: ConnectionOptions;
@@ -33,7 +33,7 @@ export class Connection {
     this.#link = options.borrowed;
   }
 
-  /** One that is ready. Throws UnreachableError: nothing was sent. */
+  /** Returns a link that is ready. Throws UnreachableError if there is none: nothing was sent. */
   async link(): Promise<RedisLink> {
     const link = this.#link;
     if (link?.ready()) return link;
@@ -48,7 +48,7 @@ export class Connection {
     return await this.#connecting;
   }
 
-  /** The answer, in bounded time; or what its absence means. */
+  /** Returns the reply. Throws NotKnownError if it does not arrive in time, or the error that a failure means. */
   async answer<T>(link: RedisLink, what: string, asked: Promise<T>): Promise<T> {
     try {
       return await within(commandMsMax, asked, what);
@@ -69,13 +69,13 @@ export class Connection {
   }
 
   async #connect(): Promise<RedisLink> {
-    assert(this.#options.connect !== undefined, "without a link of the user's there is a way to make one");
+    assert(this.#options.connect !== undefined, "a connection has a link of the user or can open one");
     const connecting = this.#options.connect();
     try {
       this.#link = await within(connectMsMax, connecting, "connecting");
       return this.#link;
     } catch (error) {
-      // It may still come, when nobody waits for it any more.
+      // If the connection is still established later, close it.
       connecting.then(destroy, () => {});
       if (error instanceof OnceflowError && !(error instanceof NotKnownError)) throw error;
       const why = error instanceof Error ? error.message : String(error);
@@ -87,7 +87,7 @@ export class Connection {
     if (!silent || this.#link !== borrowed || this.#options.connect === undefined) return;
     this.#link = undefined;
     process.emitWarning(
-      `[onceflow] [redis] the client did not answer for ${commandMsMax} ms: the store makes connections of its own, with the client's settings, from now on`,
+      `[onceflow] [redis] the client did not answer for ${commandMsMax} ms; from now on the store uses its own connections, with the client's settings`,
       { type: "OnceflowWarning", code: "ONCEFLOW_REDIS_SILENT" },
     );
   }
@@ -102,11 +102,11 @@ function destroy(link: RedisLink): void {
   try {
     link.destroy();
   } catch {
-    // It has ended already.
+    // It was already closed.
   }
 }
 
-/** A client of the user's own connects again by itself: it gets the time that a connection of ours would get. */
+/** The user's client reconnects by itself: wait as long as for opening a connection. */
 async function untilReady(link: RedisLink): Promise<void> {
   const until = performance.now() + connectMsMax;
   while (!link.ready()) {

@@ -1,7 +1,7 @@
 import { connectMsMax } from "./connection.js";
 import { linkOf, type RedisClient, type RedisLink } from "./link.js";
 
-/** What `duplicate` of every driver makes: another client with the same settings, not connected yet. */
+/** What `duplicate` of every driver returns: another client with the same settings, not connected yet. */
 type Duplicate = RedisClient & {
   connect(): Promise<unknown>;
   on(event: "error", handle: () => void): unknown;
@@ -9,7 +9,7 @@ type Duplicate = RedisClient & {
   readonly stream?: { unref?(): void };
 };
 
-/** Our links end with their connection, as those by URL do: nothing waits in a driver's queue, and nothing is sent twice. */
+/** As for links opened by URL, a link ends with its connection: no command waits in the driver's queue, and the driver sends none twice. */
 const ioRedisOptions = {
   lazyConnect: true,
   enableOfflineQueue: false,
@@ -20,7 +20,7 @@ const ioRedisOptions = {
 };
 const ioRedisClusterOptions = { lazyConnect: true, enableOfflineQueue: false, clusterRetryStrategy: () => null };
 
-/** Makes links of our own with the settings of the user's client. Undefined: this client cannot be duplicated. */
+/** Returns a function that opens links with the settings of the user's client. Undefined: this client cannot be duplicated. */
 export function duplicating(client: RedisClient): (() => Promise<RedisLink>) | undefined {
   if (!("duplicate" in client) || typeof client.duplicate !== "function") return undefined;
   const duplicate = client.duplicate.bind(client) as (...settings: unknown[]) => Duplicate;
@@ -34,7 +34,7 @@ export function duplicating(client: RedisClient): (() => Promise<RedisLink>) | u
 async function connected(own: Duplicate): Promise<RedisLink> {
   own.on("error", () => {});
   const link = linkOf(own);
-  // By its settings the driver may try for ever.
+  // With the user's settings the driver may retry without end.
   const timer = setTimeout(() => link.destroy(), connectMsMax);
   try {
     await own.connect();
@@ -44,7 +44,7 @@ async function connected(own: Duplicate): Promise<RedisLink> {
   } finally {
     clearTimeout(timer);
   }
-  // The process does not live on for it.
+  // The connection must not keep the process alive.
   if (own.unref === undefined) own.stream?.unref?.();
   else own.unref();
   return link;

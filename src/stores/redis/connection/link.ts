@@ -1,20 +1,20 @@
-/** What we need of a driver: one connection, or those to the members of a Cluster. */
+/** What the store needs from a driver: one connection, or the connections to the members of a Cluster. */
 export interface RedisLink {
   readonly cluster: boolean;
-  /** Whether a command would go out now, instead of waiting for a connection. */
+  /** Whether a command would be sent now, without waiting for a connection. */
   ready(): boolean;
-  /** Sends a command to whoever has `key`. Commands sent in one turn share a round trip. */
+  /** Sends a command to the server that has `key`. Commands sent in one turn of the event loop share a round trip. */
   send(command: readonly string[], key: string): Promise<unknown>;
-  /** The masters, each once: all of them, or those that there is a connection to. */
+  /** The masters: all of them, or those with an open connection. */
   servers(which: "all" | "connected"): Promise<readonly RedisServer[]>;
   close(): Promise<void>;
-  /** Ends it now, whatever is under way. */
+  /** Closes the connection at once, without waiting for commands in progress. */
   destroy(): void;
 }
 
-/** One server, on a connection of its own. */
+/** One server and its connection. */
 export interface RedisServer {
-  /** The driver's: the same object as long as it is the same connection. */
+  /** The driver's client: the same object as long as it is the same connection. */
   readonly client: object;
   send(command: readonly string[]): Promise<unknown>;
 }
@@ -56,7 +56,7 @@ export interface IoRedisCluster extends IoRedisClient {
 
 export type RedisClient = NodeRedisClient | NodeRedisCluster | IoRedisClient | IoRedisCluster;
 
-/** Replies as we know them, whatever the client was told to make of them. */
+/** Makes the client return plain replies, whatever type mapping it is configured with. */
 const plain = { typeMapping: {} };
 
 export function linkOf(client: RedisClient): RedisLink {
@@ -83,7 +83,7 @@ function nodeRedisServer(client: NodeRedisClient): RedisServer {
 function nodeRedisCluster(cluster: NodeRedisCluster): RedisLink {
   return {
     cluster: true,
-    // A member that was lost while nobody asked it anything is noticed before anything is sent to it.
+    // Notices a member whose connection was lost while idle, before a command is sent to it.
     ready: () => cluster.isOpen && cluster.masters.every((node) => (node as { client?: { isOpen: boolean } }).client?.isOpen !== false),
     send: (command, key) => cluster.sendCommand(key, false, command, plain),
     servers: (which) => {

@@ -4,8 +4,8 @@ import { script } from "../scripts/script.js";
 import type { RedisLink } from "./link.js";
 
 /**
- * Calls every command that our scripts call, on a key that does not exist, and answers with those that this user may not
- * run; "keys" where the user may not touch the key itself. Nothing is left of it. Commands that remove come first: if
+ * Calls every command that the store's scripts use, on a key that does not exist, and returns the commands that this user may not
+ * run, and "keys" if the user may not access the key. It leaves no data behind: commands that remove come first, and if
  * one of them is refused, nothing is written.
  */
 const trying = script(
@@ -47,11 +47,14 @@ return missing`,
 );
 
 interface PermissionOptions {
-  /** Whether writes are waited for with WAIT. */
+  /** Whether writes use WAIT. */
   readonly waits: boolean;
 }
 
-/** A user who may not run one of our commands would find out in the middle of a script, at the first key that needs it. */
+/**
+ * Throws ConfigurationError if the user lacks a permission. Without this check a script would fail in the middle, at the first key
+ * that needs it.
+ */
 export async function checkPermissions(link: RedisLink, layout: Layout, { waits }: PermissionOptions): Promise<void> {
   const missing = new Set<string>();
   const permitted = async (command: readonly string[], key: string): Promise<unknown> => {
@@ -60,13 +63,13 @@ export async function checkPermissions(link: RedisLink, layout: Layout, { waits 
     } catch (error) {
       if (error instanceof Error && error.message.startsWith("NOPERM"))
         missing.add(/key/.test(error.message) ? "keys" : String(command[0]));
-      // Whether it may be run was the question; a script that the server does not know yet may.
+      // NOSCRIPT means that the command itself is permitted.
       else if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
       return [];
     }
   };
   await permitted(["GET", layout.version], layout.version);
-  // On a Cluster every master has users of its own: each shard is asked.
+  // On a Cluster every master has its own users, so each shard is checked.
   const heads = link.cluster ? layout.heads : layout.heads.slice(0, 1);
   await Promise.all(
     heads.map(async (head) => {
@@ -88,7 +91,7 @@ function refusal(missing: ReadonlySet<string>, prefix: string): ConfigurationErr
       : [`may not run ${commands.join(", ")} (ACL SETUSER … ${commands.map((name) => `+${name.toLowerCase()}`).join(" ")})`]),
     ...(missing.has("keys") ? [`may not read and write the keys ${prefix}:* (ACL SETUSER … ~${prefix}:*)`] : []),
   ];
-  return new ConfigurationError(`[onceflow] [redis] this user ${problems.join(", and ")}; the store needs it`, {
+  return new ConfigurationError(`[onceflow] [redis] this user ${problems.join(", and ")}; the store needs these permissions`, {
     code: "REDIS_PERMISSION",
   });
 }

@@ -10,12 +10,12 @@ export interface WaitReplicas {
 }
 
 /**
- * Writes, and asks the servers how many replicas have what was written on these very connections. Too few: it is in the
- * master, and a failover could lose it, so nobody is told that it was done. Sent again it finds itself, and is waited
- * for again.
+ * Writes, and then asks the servers (WAIT, on the same connections) how many replicas have the write. If too few have it, only the
+ * master has it and a failover could lose it, so the write fails with NotKnownError. Sent again, it finds its own success and waits
+ * again.
  *
- * Who was a master before the write is asked as well: were only those asked who are one after it, a master that took the
- * write and was replaced at once would be forgotten, and the write with it.
+ * Servers that were masters before the write are asked too. If only the masters after the write were asked, a master that took the
+ * write and was replaced at once would be missed, and the write could be lost unnoticed.
  */
 export async function withReplicas(
   connection: Connection,
@@ -38,7 +38,7 @@ export async function withReplicas(
   } catch (error) {
     doubt = error;
   }
-  const why = typeof doubt === "string" ? doubt : "the replicas could not be asked about the write";
-  const error = new NotKnownError(`[onceflow] [redis] ${why}; whether it would survive a failover is not known`, doubt);
+  const why = typeof doubt === "string" ? doubt : "the replicas could not be queried about the write";
+  const error = new NotKnownError(`[onceflow] [redis] ${why}; a failover may lose it`, doubt);
   return verdicts.map((verdict) => (verdict instanceof Error ? verdict : error));
 }

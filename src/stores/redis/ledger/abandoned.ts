@@ -3,12 +3,15 @@ import type { Layout } from "../layout.js";
 import { askScript } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 
-/** Names of one shard that one purge looks through. No index finds abandoned records: every begin and settle would pay for it. */
+/**
+ * Number of names per shard that one purge checks. There is no index of abandoned records: every begin and settle would have to
+ * maintain it.
+ */
 const lookMax = 32;
 
 /**
- * `abandonedAt` of core/ledger/record.ts: when a running record may be removed whose owner never came back. Only of the classes
- * 0 and 1, which any caller may execute again.
+ * `abandonedAt` of core/ledger/record.ts in Lua: when a running record whose owner never returned may be removed. Only for the
+ * effect classes 0 and 1, which may run again.
  */
 export const abandonedAt = `
 local function abandonedAt(state, class, leaseUntil, retention, horizon)
@@ -32,11 +35,11 @@ const seeking = forEachKey(
   8,
 );
 
-/** Finds running records that were abandoned, from where the purge before has ended. They are removed by the script that purges. */
+/** Finds abandoned running records. Each purge continues where the previous one ended. The purge script removes them. */
 export class AbandonedRecords {
   readonly #connection: Connection;
   readonly #layout: Layout;
-  /** By shard: the last name that was looked at. Absent: begin with the first. */
+  /** By shard: the last name that was checked. Absent: begin with the first. */
   readonly #lookedTo = new Map<string, string>();
 
   constructor(connection: Connection, layout: Layout) {
@@ -44,7 +47,7 @@ export class AbandonedRecords {
     this.#layout = layout;
   }
 
-  /** The names of `limit` of them at most. A shard with more than fit is looked through again from the same name. */
+  /** Returns at most `limit` names. If a shard has more, the next call begins at the same name. */
   async find(until: string, limit: number): Promise<string[]> {
     const { heads } = this.#layout;
     const items = heads.map((head) => {

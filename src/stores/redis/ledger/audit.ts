@@ -5,7 +5,7 @@ import type { Layout } from "../layout.js";
 import { askScript, type Said } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 
-/** Of those who asked for one key, the newest thousand. What is purged already is not begun again as a log. */
+/** Keeps the newest thousand audit entries of a key. Does not create a log for a record that was already purged. */
 const appending = forEachKey(
   `
   local head, row = split(key)

@@ -7,24 +7,24 @@ import type { Verdicted } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { RedisLink } from "../connection/link.js";
 import type { Layout } from "../layout.js";
-import { runScript, type Said } from "../scripts/call.js";
+import { callScript, type Said } from "../scripts/call.js";
 import { flushScript, shortBytesMax } from "../scripts/flush.js";
 import { script } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
 
 const flushing = script(flushScript, 128);
 
-/** One trip for any mixture; what was not simply granted is explained with the one state machine there is. */
+/** Writes any mixture of operations in one round trip. Replies other than "written" are interpreted by `decide`. */
 export async function flush(connection: Connection, link: RedisLink, layout: Layout, operations: readonly Operation[]) {
   const items = operations.map((operation) => ({
     key: layout.recordOf(operation),
     args: argsOf(operation),
     also: link.cluster ? keysBeside(layout, operation) : [],
-    // A server without room refuses a call with a begin in it, and lets renewals through.
+    // A server that is out of memory refuses a call with a begin in it, but accepts renewals: so they go into separate calls.
     ...(operation.verb === "renew" ? { group: "renew" } : {}),
   }));
-  const said = await runScript(connection, link, flushing, items, { what: "a flush" });
-  // The server's answer may be about one operation, and a call has many: they go again one by one.
+  const said = await callScript(connection, link, flushing, items, { what: "a flush" });
+  // The server's error may be caused by one operation of the call: throw it, so that they are sent again one by one.
   const answered = said.find((one) => one instanceof Error && !isConnectionLoss(one));
   if (answered !== undefined) throw answered;
   return said.map((one, i) => (one instanceof Error ? one : judge(operations[i] as Operation, one)));
@@ -44,7 +44,7 @@ function argsOf(operation: Operation): string[] {
   switch (operation.verb) {
     case "begin": {
       const { owner, fingerprint, effect, leaseMs, retentionMs, horizonMs, reconcileAfterMs, over, progress } = operation;
-      if (fingerprint === "") throw new StoreRefusedError("[onceflow] [redis] an empty fingerprint cannot be told from none");
+      if (fingerprint === "") throw new StoreRefusedError("[onceflow] [redis] the fingerprint must not be empty");
       return [
         "b",
         owner,
@@ -68,8 +68,9 @@ function argsOf(operation: Operation): string[] {
 }
 
 /**
- * The keys beside its record that an operation may write, and those that its answer depends on. A refused settle or renewal
- * may be told the record without its outcome where that is on the other side; its owner goes by the state.
+ * The keys besides the record that an operation may write, or that its answer depends on. The answer to a refused settle or renewal
+ * may contain the record without its outcome, if that is on the other side of a slot that is being moved; the owner decides by the
+ * state.
  */
 function keysBeside(layout: Layout, operation: Operation): string[] {
   switch (operation.verb) {
@@ -105,7 +106,7 @@ function settlementOf({ owner, attempt, to, note }: Settle | Resolve, verdict: s
   ];
 }
 
-/** Empty for nothing: an empty text is something. */
+/** Empty for null, so that an empty text differs from null. */
 function optional(text: string | null): string {
   return text === null ? "" : `=${text}`;
 }

@@ -7,9 +7,9 @@ import { forEachKey } from "../scripts/script.js";
 import { readRecords } from "./read.js";
 
 /**
- * The next names of a shard: at most so many that match, after looking at a bounded number. First in the answer is the
- * name up to which that is all there is; empty when it is the end. A record that is not here is on the other side of a
- * slot on the move: its name is in the answer, because the records themselves are read next, wherever they are.
+ * The next matching names of a shard: at most `count`, after checking at most `look` names. The first element of the reply is the last
+ * name that was checked, or empty at the end of the shard. If a record is on the other side of a slot that is being moved, its name is
+ * returned anyway: the records are read next, on either side.
  */
 const paging = forEachKey(
   `
@@ -37,12 +37,12 @@ const paging = forEachKey(
   8,
 );
 
-/** How many names one shard looks at in a round, when not all of them match. */
+/** Number of names that one shard checks per round if not all of them match. */
 const lookMax = 200;
 
 /**
- * By scope and key, byte by byte. Every shard is asked for its next names; up to the least of their last ones, nothing
- * can be missing. So a page is read in rounds, and what is held in memory is bounded by the page.
+ * Lists records ordered by the bytes of scope and key. Each round reads the next names of every shard; the result is complete up to
+ * the smallest of the shards' last names. So a page is read in rounds, and memory use is bounded by the page size.
  */
 export async function listRecords(connection: Connection, layout: Layout, query: ListQuery): Promise<Reading[]> {
   const { scope, state, prefix = "", limit } = query;
@@ -60,7 +60,7 @@ export async function listRecords(connection: Connection, layout: Layout, query:
     });
     const names = round.names.slice(0, wanted);
     const readings = await readRecords(connection, layout, names.map(idOf));
-    // Between the two trips a record may have been purged, or have changed its state.
+    // Between the two round trips a record may have been purged, or may have changed its state.
     found.push(
       ...readings.filter((one): one is Reading => one !== undefined && (state === undefined || stateAt(one.record, one.now) === state)),
     );
@@ -100,7 +100,7 @@ async function nextNames(connection: Connection, { heads }: Layout, { from, with
   return { names: sure.map(String), upTo: upTo?.toString() };
 }
 
-/** After the page before, or where the scope and the beginning of its keys begin: what comes later. */
+/** The later of two starting points: after the previous page, and at the beginning of the scope and prefix. */
 function startOf({ after }: ListQuery, within: string): string {
   const first = within === "" ? "-" : `[${within}`;
   if (after === undefined) return first;

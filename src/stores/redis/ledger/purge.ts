@@ -1,7 +1,7 @@
 import type { PurgeQuery } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
-import { askScript, isOnBothSides, runScript } from "../scripts/call.js";
+import { askScript, callScript, isOnBothSides } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 import { type AbandonedRecords, abandonedAt } from "./abandoned.js";
 
@@ -26,11 +26,11 @@ const finding = forEachKey(
 );
 
 /**
- * The index says where to look, and the record whether it is so: settled records have an end, and a running one may have
- * been abandoned; what is unknown is never touched.
+ * Purges records. The index names candidates, and the record itself decides: settled records expire, and a running record may be
+ * abandoned; an unknown record is never touched.
  *
- * Whatever needs memory comes after a delete: at its `maxmemory` Redis refuses a write that may need some, unless the
- * script has written before. So a purge makes room where nothing else can be written.
+ * Commands that need memory come after a delete: at `maxmemory` Redis refuses a write that may need memory, unless the
+ * script has written before. So a purge can free memory when nothing else can be written.
  */
 const purging = forEachKey(
   `${till}
@@ -75,7 +75,7 @@ interface PurgedStore {
   readonly abandoned: AbandonedRecords;
 }
 
-/** What is over first; then, where the limit leaves room, what was abandoned. */
+/** Purges expired records first, then abandoned records up to the limit. */
 export async function purgeRecords(store: PurgedStore, { before, limit }: PurgeQuery): Promise<number> {
   const until = before === undefined ? "" : String(Math.floor(before));
   const over = await purgeRows(store, await overRows(store, until, limit), until);
@@ -83,7 +83,7 @@ export async function purgeRecords(store: PurgedStore, { before, limit }: PurgeQ
   return over + (await purgeRows(store, await store.abandoned.find(until, limit - over), until));
 }
 
-/** Two trips: how much is over in each shard, and the names of as much of it as is wanted. */
+/** Two round trips: the number of expired records in each shard, then the names of as many as needed. */
 async function overRows({ connection, layout }: PurgedStore, until: string, limit: number): Promise<string[]> {
   const indexes = rotated(layout.heads).map((head) => `${head}over`);
   const counts = await askScript(
@@ -104,15 +104,15 @@ async function overRows({ connection, layout }: PurgedStore, until: string, limi
 async function purgeRows({ connection, layout }: PurgedStore, rows: readonly string[], until: string): Promise<number> {
   if (rows.length === 0) return 0;
   const items = rows.map((row) => ({ key: layout.recordOfRow(row), args: [until], also: layout.besideRow(row) }));
-  const said = await runScript(connection, await connection.link(), purging, items, { what });
-  // Records of a slot on the move are purged when the move is over. Others need not wait for them.
+  const said = await callScript(connection, await connection.link(), purging, items, { what });
+  // Records of a slot that is being moved are purged after the move. The others do not wait for them.
   return said.reduce((sum, one) => {
     if (one instanceof Error && !isOnBothSides(one)) throw one;
     return one instanceof Error ? sum : sum + Number(one.reply);
   }, 0);
 }
 
-/** Beginning anywhere: a shard that cannot be purged now must not use up everybody's limit each time. */
+/** Begins with a random shard: a shard that cannot be purged now must not use up the limit every time. */
 function rotated(heads: readonly string[]): string[] {
   const first = Math.floor(Math.random() * heads.length);
   return [...heads.slice(first), ...heads.slice(0, first)];

@@ -20,7 +20,7 @@ const readingAttempts = forEachKey(
   1,
 );
 
-/** In the order asked for; undefined for what is not there. */
+/** Reads records in the order of `ids`; undefined for a record that does not exist. */
 export async function readRecords(connection: Connection, layout: Layout, ids: readonly RecordId[]): Promise<(Reading | undefined)[]> {
   const items = ids.map((id) => ({ key: layout.recordOf(id), args: [], also: [layout.besideOf(id, "o")] }));
   const said = await askScript(connection, reading, items, { what: "a read" });

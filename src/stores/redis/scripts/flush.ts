@@ -1,20 +1,20 @@
 import { prologue } from "./record.js";
 
-/** A longer outcome is a key of its own: one long value would cost the whole hash its compact form. */
+/** A longer outcome is stored in its own key: one long value would make Redis store the whole hash in a larger format. */
 export const shortBytesMax = 64;
 
 /**
- * A flush: the conditions of core/ledger/decide.ts, in Lua, over any mixture of operations. A script runs alone, so what it has
- * read is true until it ends. Each operation is answered with
+ * A flush: the conditions of core/ledger/decide.ts in Lua, for any mixture of operations. Redis runs scripts one at a time, so what
+ * a script has read does not change until it ends. The reply for each operation:
  *
- *   1              granted, and there is nothing to tell
- *   <lease>        granted, a renewal: until when
- *   {1, record}    granted; the record as it was before
+ *   1              written
+ *   <lease>        a renewal was written; the end of the lease
+ *   {1, record}    written; the record as it was before
  *   {0, record}    not written; the record as it is
  *   0              not written; there is no record
  *
- * The record's own hash is written last: should Redis refuse a write in the middle (a slot of a Cluster is on the move),
- * what was written before it is found again and means nothing by itself.
+ * The record's hash is written last: if Redis refuses a write in the middle (because a slot of a Cluster is being moved), the keys
+ * written before it have no effect without the hash, and the repeated script writes them again.
  */
 export const flushScript = `${prologue}
 local p = 2
@@ -131,8 +131,8 @@ local function renew(key)
   if not r[1] then return 0 end
   if r[2] or r[1] ~= owner or (r[3] or '1') ~= attempt then return {0, read(key)} end
   local till = string.format('%.0f', math.max(r[4], now + lease))
-  -- At its maxmemory Redis refuses a write that may need memory, unless the script has deleted something before, be it
-  -- nothing. A lease must not be lost because the server is full; progress has to wait until there is room.
+  -- At maxmemory Redis refuses a write that may need memory, unless the script has called a delete before, even one that
+  -- deletes nothing. A lease must not be lost because the server is full; progress has to wait until there is room.
   if progress == '' then call('HDEL', key, '') end
   if progress ~= '' then call('HSET', key, 'p', string.sub(progress, 2)) end
   call('HSET', key, 'l', till, 'i', (r[5] or 1) + 1)

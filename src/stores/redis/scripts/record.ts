@@ -1,17 +1,17 @@
 /**
- * What all scripts begin with: the server's time, whole milliseconds, and how a record is read.
+ * The beginning of all scripts: reads the server's time in whole milliseconds, and defines how to read a record.
  *
- * The fields of a record have names of one letter, and what can be told from the others is left out: memory is what
- * Redis costs, and every field costs its one thread time. Absent means:
+ * The fields of a record have one-letter names, and a field with its default value is left out, to save memory and time of Redis's
+ * single thread. The default of each field:
  *
  *   o owner             always there              s state          running         a attempt          1
  *   b started           always there              n created        as b            i rev              1
  *   l lease until       always there              c effect class   0, of 0 to 3    f fingerprint      none
- *   r retention         for ever                  h horizon        0               w reconcile after  0
+ *   r retention         forever                   h horizon        0               w reconcile after  0
  *   e settled           not yet                   k outcome        none, or aside  y is aside: `o:`   no
  *   v verdict           as the state              m note           none            p progress         none
  *
- * When it expires and when it is gone are e + r and e + r + h. The order is that of `toRecord` in record.ts.
+ * `expiresAt` is e + r, `goneAt` is e + r + h. The order is that of `toRecord` in ledger/record.ts.
  */
 export const prologue = `
 if redis.replicate_commands then redis.replicate_commands() end

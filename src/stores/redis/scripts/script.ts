@@ -4,7 +4,7 @@ import { prologue } from "./record.js";
 export interface Script {
   readonly sha: string;
   readonly text: string;
-  /** Items that one call may have: how long it keeps everybody else waiting. */
+  /** Maximum number of items of one call: other clients wait while it runs. */
   readonly itemsMax: number;
 }
 
@@ -12,7 +12,7 @@ export function script(text: string, itemsMax: number): Script {
   return { sha: createHash("sha1").update(text).digest("hex"), text, itemsMax };
 }
 
-/** A script that says the same about each of its keys; `p` is the place of the first argument of the next one. */
+/** A script that runs `body` for each key. In `body`, `p` is the index in ARGV of the item's first argument; `body` must advance it. */
 export function forEachKey(body: string, itemsMax: number): Script {
   return script(
     `${prologue}

@@ -10,7 +10,10 @@ import { isUpToDate, migrate } from "../migrations/migrate.js";
 const busyMsMax = 10_000;
 const busyBackoff: Backoff = { minMs: 0.2, maxMs: 10 };
 
-/** Tries until nobody else is writing, in short turns of the event loop, within a bound. Errors of the file become ours. */
+/**
+ * Retries `work` while another connection writes, without blocking the event loop, for at most `busyMsMax`. Converts errors with
+ * `explained`.
+ */
 export async function whenFree<T>(path: string, clock: Clock, work: () => T, explained = explain): Promise<T> {
   let until: number | undefined;
   for (let failures = 1; ; failures++) {
@@ -21,7 +24,7 @@ export async function whenFree<T>(path: string, clock: Clock, work: () => T, exp
       until ??= clock.now() + busyMsMax;
       if (clock.now() > until)
         throw new UnreachableError(`[onceflow] [sqlite] "${path}" was locked by another writer for ${busyMsMax} ms`, error);
-      // With jitter: many waiting processes would otherwise come back together.
+      // With jitter: otherwise many waiting processes would retry at the same time.
       await sleep(clock, busyBackoff.minMs + jitteredMs(backoffMs(busyBackoff, failures), fullJitter, Math.random));
     }
   }
@@ -30,11 +33,11 @@ export async function whenFree<T>(path: string, clock: Clock, work: () => T, exp
 export interface Connections {
   readonly path: string;
   readonly driver: SqliteDriver;
-  /** Our reads and flushes. */
+  /** For reads and flushes. */
   readonly main: SqliteDatabase;
-  /** Another one on the same file, for the transactions of handlers. */
+  /** Opens another connection to the same file, for the transactions of handlers. */
   another(): SqliteDatabase;
-  /** Throws when the path does not lead to the open file any more. Takes a few microseconds. */
+  /** Throws if the path no longer refers to the open file. Takes a few microseconds. */
   requireFile(): void;
   close(): void;
 }
@@ -45,7 +48,7 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
   try {
     await whenFree(path, clock, () => main.exec("PRAGMA journal_mode = WAL"), explainOpening);
     main.exec("PRAGMA synchronous = FULL");
-    // Whoever comes back after a crash need not wait for those that go on writing.
+    // Only reads if the schema is up to date: a process that restarts need not wait for processes that write.
     if (!(await whenFree(path, clock, () => isUpToDate(main, path), explainOpening))) await bringUpToDate(main, path, clock);
     else requireWritable(main);
   } catch (error) {
@@ -93,18 +96,18 @@ async function bringUpToDate(database: SqliteDatabase, path: string, clock: Cloc
   }
 }
 
-/** SQLite opens a file that it may not write without an error, for reading only. */
+/** Throws if the file cannot be written: SQLite opens such a file read-only, without an error. */
 function requireWritable(database: SqliteDatabase): void {
   try {
-    // Changes no row. BEGIN IMMEDIATE would not do: on such a file it begins to read.
+    // Changes no row. BEGIN IMMEDIATE would not detect it: on such a file it begins a read transaction.
     database.exec("UPDATE onceflow_schema SET version = version WHERE false");
   } catch (error) {
-    // Another connection writes: so the file can be written, and nobody has to wait for that.
+    // Another connection writes, so the file is writable.
     if (!isBusy(error)) throw error;
   }
 }
 
-/** A failed write may have rolled back already: then there is nothing to undo, and the first error is the one to report. */
+/** Rolls back. Errors are ignored: a failed write may already have rolled back, and the original error is the one to report. */
 export function undo(database: SqliteDatabase): void {
   try {
     database.exec("ROLLBACK");

@@ -1,6 +1,6 @@
 import type { SqliteDatabase, SqliteStatement } from "../driver.js";
 
-/** The statements of one connection by their text, each prepared once, when it is first needed. */
+/** Returns the prepared statement of a text. Each is prepared once, at its first use. */
 export type Prepared = (sql: string) => SqliteStatement;
 
 export function prepareOnce(database: Pick<SqliteDatabase, "prepare">): Prepared {

@@ -7,15 +7,16 @@ import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { QuickStatements, started } from "./quick.js";
 import type { RecordStatements } from "./record-statements.js";
 
-/** Nobody else asks about a record in the flush that settles it: its record and time are not needed. */
+/** A settle is never combined with another operation on its record, so record and time are not needed. */
 const settled: Verdicted = { answer: { kind: "settled" }, record: undefined, now: 0 };
 
 type Indexed<T> = readonly [index: number, operation: T];
 
 /**
- * One flush: what needs no write is answered from a read, so that a replay alone takes no lock of the file and makes nothing
- * durable. It still waits its turn in this process (backend.ts, `oneWriter`). The rest is one transaction. If we die before it is committed, nothing of it is there; after that, all of it, and
- * whoever did not hear of it sends it again under the same owner and finds it done.
+ * One flush. Operations that need no write are answered from a read, so a replay takes no lock on the file and causes no sync. It
+ * still waits its turn in this process (backend.ts, `oneWriter`). The rest is one transaction. After a crash before its commit
+ * nothing of it is applied; after it, all of it is, and a caller that got no reply sends its operation again with the same owner
+ * and finds it applied.
  */
 export class Flush {
   readonly #quick: QuickStatements;
@@ -38,7 +39,7 @@ export class Flush {
     return verdicts;
   }
 
-  /** Answers what a read can answer, and classifies the rest by how it will be written. */
+  /** Answers operations that need no write, and classifies the rest by how they are written. */
   #classify(operations: readonly Operation[], verdicts: Verdicted[]) {
     const fresh: Indexed<Begin>[] = [];
     const settles: Indexed<Settle>[] = [];
@@ -62,7 +63,7 @@ export class Flush {
     return { fresh, settles, others };
   }
 
-  /** A single statement is its own transaction. False when it is another operation, or another process was faster. */
+  /** A single statement, which is its own transaction. Returns false for any other operation, and if another process was faster. */
   #alone(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
     if (fresh) {
       const now = this.#records.now();
@@ -75,7 +76,7 @@ export class Flush {
     return true;
   }
 
-  /** False when another process was faster with one of them: then nothing of it counts. */
+  /** Returns false if another process was faster with one of them: then all of it is rolled back. */
   #quickly(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
     const now = this.#records.now();
     const begun = this.#quick.begin(

@@ -2,7 +2,10 @@ import type { PurgeQuery } from "../../../core/store/store.js";
 import { undo } from "../connection/connections.js";
 import type { SqliteDatabase } from "../driver.js";
 
-/** Records that one purge looks through for abandoned ones. No index finds them: every begin and settle would pay for it. */
+/**
+ * Number of records that one purge checks for abandoned ones. There is no index of them: every begin and settle would have to
+ * maintain it.
+ */
 const sweptMax = 10_000;
 
 interface Found {
@@ -15,8 +18,8 @@ interface Found {
 const abandoned = "state = 'running' AND effect IN ('idempotent', 'keyed') AND lease_until + retention_ms + horizon_ms <= ?1";
 
 /**
- * Removes settled records that are over, and running ones that were abandoned; never one that is unknown. One transaction,
- * bounded by `limit`. Abandoned records are looked for from where the purge before has ended.
+ * Removes expired records and abandoned running records, but never an unknown one. One transaction, limited to `limit`
+ * records. The search for abandoned records continues where the previous purge ended.
  */
 export class RecordPurge {
   readonly #database: SqliteDatabase;
@@ -57,7 +60,7 @@ export class RecordPurge {
     const database = this.#database;
     database.exec("BEGIN IMMEDIATE");
     try {
-      // Conditions again: between the read and the lock a key may have started afresh.
+      // Repeat the conditions: between the read and the lock a key may have been begun again.
       const strip = database.prepare(
         "UPDATE onceflow_records SET outcome = NULL, rev = rev + 1 WHERE scope = ? AND key = ? AND expires_at <= ?",
       );

@@ -5,7 +5,7 @@ import type { Verdicted } from "../../../core/store/store.js";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "../driver.js";
 import { clockSql, selected } from "./row.js";
 
-/** What a begin and a settle bind, in this order. */
+/** The values that a begin and a settle bind, in this order. */
 const beginColumns = [
   "scope",
   "key",
@@ -20,16 +20,15 @@ const beginColumns = [
 ] as const;
 const settleColumns = ["scope", "key", "owner", "attempt", "to_state", "outcome", "forget", "verdict", "note"] as const;
 
-/** The place of a value in a statement: a bound one, or a member of a row. */
+/** SQL for a value in a statement: a bound parameter, or a column of a row. */
 type ValueOf<Column> = (column: Column) => string;
 
 /**
- * The two things that nearly every flush is made of, in as few calls into the driver as they can be: begins of keys
- * that do not exist, and settles by the owner of a running attempt. One is bound as plain values; many go in as one
- * JSON text, because every call, every bound value and every returned column costs about as much as the row itself.
+ * The two common operations with as few calls of the driver as possible: begins of keys that do not exist, and settles by the
+ * owner of a running attempt. A single one is bound as plain values; several are passed as one JSON text, because every call, every
+ * bound value and every returned column costs about as much as the row itself.
  *
- * A statement that did less than it was asked changed something all the same: the caller rolls back and goes the long
- * way, record by record.
+ * If a statement applied only some of its operations, the caller rolls back and applies them record by record.
  */
 export class QuickStatements {
   readonly #peekOne: SqliteStatement;
@@ -52,7 +51,7 @@ export class QuickStatements {
     this.#settleMany = database.prepare(rowsOf(settleColumns) + settleSql("?1", member, "FROM j"));
   }
 
-  /** The records that exist, of those that are to begin. */
+  /** The existing records of these begins. */
   peek(begins: readonly RecordId[]): LedgerRecord[] {
     const [only] = begins;
     if (only === undefined) return [];
@@ -62,42 +61,42 @@ export class QuickStatements {
   }
 
   /**
-   * By itself, and its own transaction: whether it was inserted. By run(), which steps to the end and so reports an
-   * error of the commit; get() with RETURNING would have its row before it.
+   * Begins one record; the statement is its own transaction. Returns whether it was inserted. Uses run(), which steps to the end and
+   * so reports an error of the commit; get() with RETURNING would return its row before the commit.
    */
   beginOne(begin: Begin, now: number): boolean {
     return Number(this.#insertOne.run(now, ...beginValues(begin)).changes) === 1;
   }
 
-  /** By itself, and its own transaction: whether it was running under its owner, and is settled. */
+  /** Settles one record; the statement is its own transaction. Returns false if it was not running under this owner. */
   settleOne(settle: Settle): boolean {
     return Number(this.#settleOne.run(...settleValues(settle)).changes) === 1;
   }
 
-  /** Whether every one of them was inserted. */
+  /** Returns whether all of them were inserted. */
   begin(begins: readonly Begin[], now: number): boolean {
     return begins.length === 0 || Number(this.#insertMany.run(now, JSON.stringify(begins.map(beginValues))).changes) === begins.length;
   }
 
-  /** Whether every one of them was running under its owner, and is settled. */
+  /** Returns whether all of them were running under their owner and are now settled. */
   settle(settles: readonly Settle[], now: number): boolean {
     return settles.length === 0 || Number(this.#settleMany.run(now, JSON.stringify(settles.map(settleValues))).changes) === settles.length;
   }
 }
 
-/** What a begin is answered with once it is known to have been inserted. */
+/** The result of a begin that was inserted. */
 export function started(begin: Begin, now: number): Verdicted {
   const { answer, next } = decide(undefined, begin, now);
   return { answer, record: next, now };
 }
 
-/** The rows of a JSON text, each member taken out once, however often a statement names it. */
+/** The rows of a JSON text. Materialized, so that each member is extracted only once. */
 function rowsOf(columns: readonly string[]): string {
   const members = columns.map((column, i) => `value ->> ${i} AS ${column}`).join(", ");
   return `WITH j AS MATERIALIZED (SELECT ${members} FROM json_each(?2)) `;
 }
 
-/** Values that are bound one after the other, the first of them as `?first`. */
+/** Consecutive bound parameters that begin with `?first`. */
 function boundFrom<Column extends string>(first: number, columns: readonly Column[]): ValueOf<Column> {
   return (column) => `?${columns.indexOf(column) + first}`;
 }

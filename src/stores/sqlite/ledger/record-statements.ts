@@ -5,7 +5,7 @@ import type { Verdicted } from "../../../core/store/store.js";
 import type { SqliteDatabase, SqliteStatement } from "../driver.js";
 import { bindAttempt, bindRecord, clockSql, columns, selected } from "./row.js";
 
-/** What a settlement changes. */
+/** The columns that a settlement changes. */
 const settledNames = [
   "state",
   "owner",
@@ -20,7 +20,7 @@ const settledNames = [
   "rev",
 ] as const satisfies readonly (keyof typeof columns)[];
 
-/** A record at a time, for any operation: read, decide, write. Inside a write transaction, which the caller holds. */
+/** Applies any operation to one record at a time: read, decide, write. Inside a write transaction of the caller. */
 export class RecordStatements {
   readonly #database: Pick<SqliteDatabase, "prepare">;
   readonly #select: SqliteStatement;
@@ -50,18 +50,18 @@ export class RecordStatements {
     return { answer, record: next ?? record, now };
   }
 
-  /** What the record becomes, and the attempt that has ended with that. */
+  /** Writes a record, and the attempt that has ended. */
   put(next: LedgerRecord, past: AttemptEntry | undefined): void {
     this.#save(next);
     if (past === undefined) return;
-    // With its columns named: a newer version beside this one may have added others.
+    // Names the columns, because a newer version of the code may have added others.
     this.#log ??= this.#database.prepare(
       "INSERT INTO onceflow_attempts (scope, key, attempt, owner, started_at, ended_at, verdict, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     );
     this.#log.run(...bindAttempt(next, past));
   }
 
-  /** Settles a record that is still as it was begun. False: it is not, and nothing is written. */
+  /** Settles a record that is unchanged since it was begun. Returns false, and writes nothing, if it has changed. */
   replace(begun: LedgerRecord, next: LedgerRecord): boolean {
     this.#replace ??= this.#database.prepare(
       `UPDATE onceflow_records SET ${settledNames.map((name) => `${name} = ?`).join(", ")}

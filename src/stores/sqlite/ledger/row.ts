@@ -1,7 +1,7 @@
 import type { AttemptEntry, LedgerRecord } from "../../../core/ledger/record.js";
 import type { SqliteValue } from "../driver.js";
 
-/** Column by column, in the order in which statements bind them. */
+/** Columns and record members, in the order in which statements bind them. */
 export const columns = {
   scope: "scope",
   key: "key",
@@ -26,14 +26,14 @@ export const columns = {
   rev: "rev",
 } as const satisfies Record<string, keyof LedgerRecord>;
 
-/** `r.a AS b, …`: rows of `onceflow_records AS r` come back with the record's own member names. */
+/** `r.a AS b, …`: returns rows of `onceflow_records AS r` with the record's member names. */
 export const selected = Object.entries(columns)
   .map(([column, member]) => `r.${column} AS "${member}"`)
   .join(", ");
 
 export const attemptColumns = `attempt, owner, started_at AS "startedAt", ended_at AS "endedAt", verdict, note`;
 
-/** SQLite's own clock, in milliseconds: whatever a process believes the time to be, all on this file agree. */
+/** The time in milliseconds, from SQLite: the same for all processes on this machine. */
 export const clockSql = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)";
 
 const members = Object.values(columns);

@@ -3,23 +3,23 @@ import type { SqliteDatabase } from "../driver.js";
 import { migrations } from "./index.js";
 
 /*
- * One .sql file per version of the schema, applied in order, all that are missing in one transaction. Files after `numbered`
- * only add (tables, indexes, columns with a default), so that code of the version before goes on working beside the new one.
+ * One .sql file per version of the schema. All missing versions are applied in order, in one transaction. Files after `numbered`
+ * only add (tables, indexes, columns with a default), so that the previous version of the code keeps working beside the new one.
  */
 
 /**
- * The number that version 0.1.0 knows; it refuses a file with a higher one. What has been added since is recorded in a table of
- * its own, which older code does not look at: a process of 0.1.0 can be started again beside newer ones (docs/adr/0051).
+ * The schema number of version 0.1.0, which refuses a file with a higher one. Later additions are recorded in a separate table, which
+ * older code does not read: so a process of 0.1.0 can be restarted beside newer ones (docs/adr/0051).
  */
 const numbered = 6;
 
-/** Only reads. */
+/** Whether all migrations were applied. Only reads. */
 export function isUpToDate(database: SqliteDatabase, path: string): boolean {
   const applied = appliedTo(database, path);
   return migrations.every((_, i) => applied.has(i + 1));
 }
 
-/** Brings the schema up to date. The caller holds the write lock, so that two processes cannot both do it. */
+/** Brings the schema up to date. The caller holds the write lock, so that two processes cannot do it at once. */
 export function migrate(database: SqliteDatabase, path: string): void {
   database.exec(`CREATE TABLE IF NOT EXISTS onceflow_schema (version INTEGER NOT NULL) STRICT;
     CREATE TABLE IF NOT EXISTS onceflow_additions (version INTEGER PRIMARY KEY) STRICT`);
@@ -32,7 +32,7 @@ export function migrate(database: SqliteDatabase, path: string): void {
   }
 }
 
-/** The versions that this file has. Additions of newer code are none of our business; a higher number is. */
+/** The versions that were applied to this file. Additions of newer code are ignored; a higher number is an error. */
 function appliedTo(database: SqliteDatabase, path: string): ReadonlySet<number> {
   const versionsIn = (table: string): number[] => {
     const there = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table) !== undefined;
@@ -47,7 +47,7 @@ function appliedTo(database: SqliteDatabase, path: string): ReadonlySet<number> 
 
 function newer(path: string, version: number): ConfigurationError {
   return new ConfigurationError(
-    `[onceflow] [sqlite] "${path}" has schema version ${version}, and this code knows ${migrations.length}: update onceflow before opening it`,
+    `[onceflow] [sqlite] "${path}" has schema version ${version}, but this version of onceflow supports ${migrations.length}: update onceflow before opening it`,
     { code: "SCHEMA_NEWER" },
   );
 }

@@ -17,7 +17,7 @@ const selectSums = `SELECT e.no, e.flow, e.open, e.duplicates, e.dead, e.ended_a
 const insert = `INSERT INTO onceflow_executions
   (no, flow, entry, key, open, duplicates, dead, created_at, ended_at, retention_ms, expires_at, outputs, input)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-/** For an execution that has packets under way, and neither duplicates, dead letters, outputs nor an end. */
+/** For an execution with open packets that has no duplicates, dead letters or outputs and has not ended. */
 const insertOpen = `INSERT INTO onceflow_executions (no, flow, entry, key, open, duplicates, dead, created_at, retention_ms, input)
   VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`;
 const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = ?, ended_at = ?, expires_at = ?, outputs = ? WHERE no = ?";
@@ -40,8 +40,8 @@ export function toExecution(found: unknown): ExecutionRow {
 type FoundSums = Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null; readonly stays: number };
 
 /**
- * Executions as one transaction reads and changes them. An execution that begins in the transaction is written at its end, with
- * the sums that it has then, in one statement.
+ * The executions that one transaction reads and changes. An execution that begins in the transaction is written at its end, with
+ * its final sums, in one statement.
  */
 export class Executions {
   readonly #sql: Prepared;

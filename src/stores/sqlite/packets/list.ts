@@ -37,7 +37,7 @@ export function listDeadLetters(sql: Prepared, queues: QueueNumbers, query: Dead
   return toRecords(queues, sql(select).all(...values, limit));
 }
 
-/** Newest first. Running and dead executions are few among all, and have indexes of their own. */
+/** Newest first. Running and dead executions are few, and have their own indexes. */
 export function listExecutions(sql: Prepared, { flow, status, before, limit }: ExecutionQuery): ExecutionRecord[] {
   const where = [status === undefined ? "true" : statusSql[status]];
   const values: SqliteValue[] = [];
@@ -67,7 +67,7 @@ export function listNotes(sql: Prepared, execution: number, limit: number): Exec
   return rows.map(({ at, kind, queue, packet, about }) => ({ at, kind, queue, packet, about }));
 }
 
-/** Packets under way have no index by execution, because every hop would pay for it: they are read only if the execution has some. */
+/** Open packets have no index by execution, because every hop would have to maintain it: they are read only if the execution has some. */
 export function listPacketsOf(sql: Prepared, queues: QueueNumbers, execution: number, limit: number): PacketRecord[] {
   const staying = toRecords(queues, sql(selectStaying).all(execution, limit));
   const { open } = (sql(selectOpen).get(execution) as { open: number } | undefined) ?? { open: limit };

@@ -26,7 +26,7 @@ export interface PacketsOptions {
   readonly watching: RunWatch;
   /** Runs `work` in one transaction with other flushes that are waiting. */
   readonly flushing: <T>(work: () => T) => Promise<T>;
-  /** Runs `work` after all other writes of this process that came before. All three try again while the file is busy. */
+  /** Runs `work` after earlier writes of this process. All three retry while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
@@ -36,8 +36,8 @@ const renewWorker = "UPDATE onceflow_workers SET lease_until = ? WHERE no = ?";
 const setFlow = "INSERT INTO onceflow_flows (flow, state) VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET state = excluded.state";
 
 /**
- * Packets in the file of the ledger. Every verb is one transaction: if the process dies before COMMIT, the file has nothing of
- * it; after COMMIT it has all of it, and a caller that got no reply sends the verb again and finds it done.
+ * The packets of a store, in the same file as the ledger. Every method is one transaction: after a crash before COMMIT the file has
+ * nothing of it; after COMMIT it has all of it, and a caller that got no reply sends the operation again and finds it applied.
  */
 export function createPackets({ sql, records, transactions, watching, flushing, writing, reading }: PacketsOptions): PacketBackend {
   const queues = new QueueNumbers(sql);

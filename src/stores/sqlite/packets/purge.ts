@@ -12,7 +12,10 @@ export function nothingIsOver(sql: Prepared, now: number): boolean {
   return [selectOver, selectOldLetters].every((select) => sql(select).get(now, 1) === undefined);
 }
 
-/** Inside a write transaction: removes at most `limit` expired executions and dead letters. Packets that a dead letter blocked go on. */
+/**
+ * Inside a write transaction: removes at most `limit` expired executions and dead letters. Packets that a dead letter blocked
+ * become due.
+ */
 export function purgePackets(sql: Prepared, table: PacketTable, limit: number): number {
   const over = sql(selectOver).all(table.now(), limit) as { no: number }[];
   for (const { no } of over) for (const remove of [removeExecution, removeNotes]) sql(remove).run(no);

@@ -8,12 +8,12 @@ const selectName = "SELECT flow, queue FROM onceflow_queues WHERE no = ?";
 const insert = "INSERT INTO onceflow_queues (flow, queue) VALUES (?, ?)";
 
 /**
- * The numbers of queues. A name is never removed, so a number that was read from the file stays valid. A number that was given in
- * a transaction is not valid after its rollback, and another queue may get it later: a rollback has to call `forget`.
+ * The numbers of queues. A name is never removed, so a number that was read from the file stays valid. A number that was assigned in
+ * a transaction is not valid after its rollback, and another queue may get it later: so a rollback has to call `forget`.
  */
 export class QueueNumbers {
   readonly #sql: Prepared;
-  /** By flow, then by queue: one name for both would have to be made, and hashed, for every packet. */
+  /** By flow, then by queue: a combined name would have to be built and hashed for every packet. */
   readonly #numbers = new Map<string, Map<string, number>>();
   readonly #names = new Map<number, QueueId>();
 
@@ -29,7 +29,7 @@ export class QueueNumbers {
     return row?.no;
   }
 
-  /** Inside a write transaction: the queue's number, which is given now if the queue has none. */
+  /** Inside a write transaction: returns the queue's number, and assigns one if it has none. */
   give({ flow, queue }: QueueId): number {
     const known = this.#numbers.get(flow)?.get(queue) ?? this.find({ flow, queue });
     if (known !== undefined) return known;

@@ -3,8 +3,8 @@ import { PagedMap } from "../../../core/work/paged-map.js";
 const packetsMax = 10_000;
 
 /**
- * Map by packet number of what this process remembers of packets that its workers own, so that a settling need not read them
- * again. Only a hint: every use compares with the file. A rollback has to call `forget`.
+ * Cache, by packet number, of packets that this process's workers own, so that a settle need not read them
+ * again. Only a hint: every use compares it with the file. A rollback has to call `forget`.
  */
 export class Remembered<T> {
   readonly #packets = new PagedMap<T>();

@@ -56,7 +56,7 @@ const columns = [
   ...["dead_blocks", "key_scope", "key", "key_about", "node", "part", "letter", "parts", "history", "payload"],
 ];
 
-/** A new row is no dead letter and has no note. */
+/** A new row is not a dead letter and has no note. */
 const insertPacket = `INSERT INTO onceflow_packets (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
 /** For most packets: those without key, lane and parts. Binding fewer values is faster. */
 const insertPlain = `INSERT INTO onceflow_packets
@@ -132,7 +132,7 @@ function toKey({ key_scope: scope, key, key_about: about }: Columns): PacketKey 
 
 const letterTexts = new WeakMap<object, string>();
 
-/** Made once for each `letter` object: all packets of an edge share one. */
+/** Encoded once for each `letter` object: all packets of an edge share one. */
 function letterText(letter: PacketRow["letter"]): string | null {
   if (letter === null) return null;
   const known = letterTexts.get(letter) ?? JSON.stringify(letter);

@@ -1,6 +1,6 @@
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../../core/ledger/record.js";
 import type { ExecutionNote, FlowState } from "../../../core/packets/packet.js";
-import { never } from "../../../core/packets/rules/lane.js";
+import { untilWoken } from "../../../core/packets/rules/lane.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../../core/packets/rules/table.js";
 import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
@@ -14,7 +14,7 @@ import type { Remembered } from "./remembered.js";
 import { changedColumns, insertRow, selectedPacket, toPacketRow } from "./row.js";
 
 const from = `SELECT ${selectedPacket} FROM onceflow_packets WHERE`;
-/** The conditions of the partial indexes, word for word: else SQLite would not use them. */
+/** The conditions of the partial indexes, word for word: otherwise SQLite would not use the indexes. */
 const live = "state IN ('due', 'held', 'part')";
 const stays = "state IN ('part', 'kept', 'dead')";
 const inLane = "queue = ? AND lane = ? AND place IS NOT NULL";
@@ -29,7 +29,7 @@ const selectOwned = `${from} owner = ? AND ${live}`;
 const selectLast = `SELECT max(place) AS place FROM onceflow_packets WHERE ${inLane}`;
 const selectHead = `${from} ${inLane} ORDER BY place LIMIT 1`;
 const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY created_at, no`;
-/** The LIMIT is written out: SQLite compiles a statement with a bound LIMIT again for every value, which costs more than to run it. */
+/** The LIMIT is a literal: SQLite recompiles a statement with a bound LIMIT for every value, which costs more than running it. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
@@ -39,9 +39,9 @@ const selectLapsed = "SELECT no FROM onceflow_workers WHERE lease_until <= ?";
 const selectNextLapse = "SELECT min(lease_until) AS at FROM onceflow_workers WHERE no <> ?";
 const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
-/** What this process remembers from one transaction to the next. */
+/** What this process caches from one transaction to the next. */
 export interface PacketHints {
-  /** Rows that its workers own, as they were claimed. (owner, attempt) never comes twice, so a row that still has both is unchanged. */
+  /** Rows that its workers own, as they were claimed. (owner, attempt) is never reused, so a row that still has both is unchanged. */
   readonly owned: Remembered<PacketRow>;
   /** The records of these packets' keys, as the packets began them. */
   readonly begun: Remembered<LedgerRecord>;
@@ -49,8 +49,8 @@ export interface PacketHints {
 }
 
 /**
- * Packets as one transaction reads and changes them; made for one transaction, and not used after it. A transaction that writes
- * calls `finish` before COMMIT. `hints`: needed where packets are claimed or settled; without them bundles are not read, and
+ * The packets that one transaction reads and changes; created for one transaction only. A transaction that writes must
+ * call `finish` before COMMIT. `hints` are needed to claim or settle packets; without them bundles are not read, and
  * every new packet is a row.
  */
 export class SqlitePacketTable implements PacketTable {
@@ -64,8 +64,8 @@ export class SqlitePacketTable implements PacketTable {
   readonly #flows = new Map<string, FlowState>();
   readonly #workers = new Map<number, number | undefined>();
   #now: number | undefined;
-  /** An execution that has neither parts nor kept packets. Reset by every insert and change. */
-  #nothingOf: number | undefined;
+  /** An execution that is known to have neither parts nor kept packets. Reset by every insert and change. */
+  #withoutParts: number | undefined;
 
   constructor(sql: Prepared, records: RecordStatements, queues = new QueueNumbers(sql), hints?: PacketHints) {
     this.#sql = sql;
@@ -97,13 +97,13 @@ export class SqlitePacketTable implements PacketTable {
 
   insert(row: PacketRow): void {
     const queue = this.#queues.give(row);
-    this.#nothingOf = undefined;
+    this.#withoutParts = undefined;
     if (this.#bundles !== undefined && canBeBundled(row)) this.#bundles.add(row, queue);
     else this.#insertRow(row, queue);
   }
 
   change(row: PacketRow, to: Partial<PacketRow>): void {
-    this.#nothingOf = undefined;
+    this.#withoutParts = undefined;
     if (this.#leavesBundle(row)) this.#insertRow(row, this.#queues.give(row));
     const [names, values] = changedColumns(row, to);
     this.#sql(`UPDATE onceflow_packets SET ${names.map((name) => `${name} = ?`).join(", ")} WHERE no = ?`).run(...values, row.no);
@@ -135,7 +135,7 @@ export class SqlitePacketTable implements PacketTable {
     const no = this.#queues.find(queue);
     if (no === undefined) return null;
     const { at } = this.#sql(selectNextDue).get(no) as { at: number | null };
-    return at === never ? null : at;
+    return at === untilWoken ? null : at;
   }
 
   ownedBy(worker: number): PacketRow[] {
@@ -158,7 +158,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   parts(execution: number, node?: string): PacketRow[] {
-    if (this.#nothingOf === execution) return [];
+    if (this.#withoutParts === execution) return [];
     const rows = this.#rows(this.#sql(selectParts).all(execution));
     return node === undefined ? rows : rows.filter(({ part }) => part?.node === node);
   }
@@ -185,7 +185,7 @@ export class SqlitePacketTable implements PacketTable {
 
   execution(no: number): ExecutionSums | undefined {
     const found = this.#executions.sums(no);
-    if (found?.stays === false) this.#nothingOf = no;
+    if (found?.stays === false) this.#withoutParts = no;
     return found;
   }
 
@@ -198,7 +198,7 @@ export class SqlitePacketTable implements PacketTable {
   }
 
   removeKept(execution: number): void {
-    if (this.#nothingOf !== execution) this.#sql(removeKept).run(execution);
+    if (this.#withoutParts !== execution) this.#sql(removeKept).run(execution);
   }
 
   note(execution: number, note: ExecutionNote): void {
@@ -241,7 +241,7 @@ export class SqlitePacketTable implements PacketTable {
     else this.#owned?.set(row.no, row);
   }
 
-  /** Removes a packet from its bundle. False: it is in none; a packet without an owner never is. */
+  /** Removes a packet from its bundle. Returns false if it is not in one; a packet without an owner never is. */
   #leavesBundle({ no, owner }: PacketRow): boolean {
     return owner !== null && this.#bundles?.remove(no) === true;
   }

@@ -12,7 +12,10 @@ const replace = `UPDATE onceflow_chunks SET attempt = ?, kind = ?, size = ?, val
   WHERE run = ? AND writer = ? AND stream = ? AND n = ?`;
 const voidOthers = `UPDATE onceflow_chunks SET attempt = ?, kind = 'void', size = 0, value = NULL, bytes = NULL
   WHERE run = ? AND writer = ? AND attempt < ?`;
-/** Sizes are added up before any chunk is read: a page of long ones is short. Places have no gaps: a page is a range of them. */
+/**
+ * Sums up sizes before it reads any chunk, so that a page of long chunks is short. `place` is the chunk's index; indexes have no
+ * gaps, so a page is a range.
+ */
 const selectPage = `SELECT c.place, c.kind, c.value, c.bytes FROM (
     SELECT no, place, sum(size) OVER (ORDER BY place) - size AS before FROM (
       SELECT no, place, size FROM onceflow_chunks
@@ -25,13 +28,13 @@ export function hasEndedStream(sql: Prepared, run: number, stream: string): bool
   return sql(selectEnd).get(run, text(stream)) !== undefined;
 }
 
-export function nextPlace(sql: Prepared, run: number, stream: string): number {
+export function nextIndex(sql: Prepared, run: number, stream: string): number {
   return (sql(selectNext).get(run, text(stream)) as { next: number }).next;
 }
 
-export function insertChunk(sql: Prepared, run: number, place: number, chunk: Chunk): boolean {
+export function insertChunk(sql: Prepared, run: number, index: number, chunk: Chunk): boolean {
   const { stream, writer, n } = chunk;
-  return Number(sql(insert).run(run, text(stream), place, text(writer), n, ...contentOf(chunk)).changes) === 1;
+  return Number(sql(insert).run(run, text(stream), index, text(writer), n, ...contentOf(chunk)).changes) === 1;
 }
 
 export function chunkAttempt(sql: Prepared, run: number, { stream, writer, n }: Chunk): number {
@@ -46,7 +49,7 @@ export function voidChunks(sql: Prepared, run: number, { writer, attempt }: Void
   sql(voidOthers).run(attempt, run, text(writer), attempt);
 }
 
-/** Its attempt, kind, size, value and bytes. */
+/** The values of the columns attempt, kind, size, value and bytes. */
 function contentOf(chunk: Chunk): SqliteValue[] {
   const { attempt, kind, data } = chunk;
   return [attempt, kind, sizeOf(chunk), ...(typeof data === "string" ? [text(data), null] : [null, data])];
@@ -61,7 +64,7 @@ interface ChunkRow {
 
 export function readChunks(sql: Prepared, { run, stream, from, limit, bytesMax }: ChunkQuery): ChunkRecord[] {
   const rows = sql(selectPage).all(text(run), text(stream), from, from + limit, bytesMax) as ChunkRow[];
-  // The driver keeps no bytes as null.
+  // The driver stores an empty Uint8Array as null.
   return rows.map(({ place: index, kind, value, bytes }) => ({
     index,
     kind,

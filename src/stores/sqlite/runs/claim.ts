@@ -7,13 +7,13 @@ import type { RunNumberHints } from "./number-hints.js";
 import { storeNow, text } from "./row.js";
 import type { SqliteRunTable } from "./table.js";
 
-/** Every worker of its workflow may claim it. The others are rare, and are found by an index of their own. */
+/** Runs that every worker of their workflow may claim. The others are rare, and have their own index. */
 const unrestricted = "r.deaths < 2 AND r.avoid IS NULL";
 
 /**
- * Runs queue up in lanes: one for every workflow among those that an owner has, and among those that nobody has. The
- * index of the queue has them in this order, so that who renews its runs needs no index of its own. Owners are few: the
- * recursion goes from one to the next by a seek, and ends with null, which is nobody's lane.
+ * A lane is one owner (or no owner) and one workflow. The queue's index is sorted by lane, so that renewals, which find the runs of an
+ * owner, need no other index. Owners are few: the recursion seeks from one to the next, and ends with null, the lane of runs without an
+ * owner.
  */
 const selectLanes = `WITH RECURSIVE owners (owner) AS (
     SELECT min(owner) FROM onceflow_runs WHERE ended_at IS NULL
@@ -27,7 +27,7 @@ const selectLanes = `WITH RECURSIVE owners (owner) AS (
 const selectDue = `SELECT no, wake_at AS at, deaths FROM onceflow_runs r
   WHERE ended_at IS NULL AND owner IS ? AND workflow = ? AND wake_at <= ? AND ${unrestricted} ORDER BY wake_at, no LIMIT ?`;
 const restricted = "no, deaths, wake_at AS wakeAt, avoid, avoid_until AS avoidUntil";
-// The index's own condition, to the letter: so that it is known to hold what is asked for.
+// Repeats the index's condition literally, so that SQLite can use the index.
 const selectRestricted = `SELECT ${restricted} FROM onceflow_runs INDEXED BY onceflow_runs_restricted
   WHERE ended_at IS NULL AND wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL)
     AND owner IS NOT ? AND workflow IN (SELECT value FROM json_each(?))`;
@@ -47,14 +47,14 @@ interface RestrictedRow extends Pick<RunRecord, "deaths" | "wakeAt" | "avoidUnti
   readonly avoid: string | null;
 }
 
-/** Without a lock. Undefined when something is due: then it is worth one. */
+/** Reads without a lock. Undefined if something is due, so that a lock is worth it. */
 export function nothingDue(sql: Prepared, query: ClaimQuery): Claims | undefined {
   const now = storeNow(sql);
   const nextAt = nextOf(sql, query, query.suspects ?? true);
   return nextAt !== null && nextAt <= now ? undefined : { now, claimed: [], nextAt };
 }
 
-/** Inside a write transaction: looks again, because whoever was faster has taken what was due. */
+/** Inside a write transaction: reads again, because another worker may have claimed what was due. */
 export function takeDue(sql: Prepared, table: SqliteRunTable, hints: RunNumberHints, query: ClaimQuery): Claims {
   const { owner, leaseMs } = query;
   const now = table.begin().now();
@@ -73,7 +73,7 @@ export function takeDue(sql: Prepared, table: SqliteRunTable, hints: RunNumberHi
   return { now, claimed, nextAt: nextOf(sql, query, mayClaimSuspects(query, due)) };
 }
 
-/** The oldest behind every lane that is due, and the few runs that not every worker may claim: enough for the rule to choose from. */
+/** The oldest runs of every lane that is due, and the few runs that not every worker may claim: enough for the rule to choose from. */
 function dueAt(sql: Prepared, query: ClaimQuery, now: number): Queued[] {
   const lanes = lanesOf(sql, query).filter(({ wakeAt }) => wakeAt <= now);
   const queued = lanes.flatMap((lane) => sql(selectDue).all(lane.owner, lane.workflow, now, query.limit) as Queued[]);
@@ -95,7 +95,7 @@ function lanesOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Lane[] {
   return lanes.filter((lane): lane is Lane => lane.wakeAt !== null);
 }
 
-/** Runs that not every worker may claim, or the one run that is asked for. */
+/** Runs that not every worker may claim, or the one run that the query names. */
 function restrictedOf(sql: Prepared, { workflows, owner, run }: ClaimQuery): Queued[] {
   const rows =
     run === undefined ? sql(selectRestricted).all(owner, JSON.stringify([...new Set(workflows)])) : sql(selectOne).all(owner, text(run));

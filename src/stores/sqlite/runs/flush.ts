@@ -4,9 +4,9 @@ import type { OwnTransactions } from "../transactions/own-transactions.js";
 import type { SqliteRunTable } from "./table.js";
 
 /**
- * One flush is one transaction: if we die before it is committed, nothing of it is there; after that, all of it, and
- * whoever did not hear of it sends it again and finds it done. What the data of one operation makes fail undoes all;
- * group commit then sends them one by one.
+ * One flush is one transaction: after a crash before its commit nothing of it is applied; after it, all of it is, and a caller that
+ * got no reply sends its operation again and finds it applied. If the data of one operation is refused, all are rolled back, and
+ * group commit sends them one by one.
  */
 export class RunFlush {
   readonly #table: SqliteRunTable;
@@ -17,14 +17,17 @@ export class RunFlush {
     this.#transactions = transactions;
   }
 
-  /** The answers, and the parents that got mail by the end of a child, which no answer names. */
+  /** Returns the answers, and the parents that got mail because a child ended, which are not in the answers. */
   run(operations: readonly RunOperation[]): { readonly answers: RunAnswer[]; readonly parents: readonly string[] } {
     const quick = this.#appendOnly(operations);
     const answers = quick ?? this.#transactions.write(() => this.#apply(operations));
     return { answers, parents: this.#table.parents };
   }
 
-  /** The entry and nothing else: a single statement is its own transaction. What it refuses is explained inside one. */
+  /**
+   * An append that writes only its entry: a single statement, which is its own transaction. If it is refused, the full transaction
+   * finds out why.
+   */
   #appendOnly(operations: readonly RunOperation[]): RunAnswer[] | undefined {
     const [only] = operations;
     if (operations.length !== 1 || only?.verb !== "append") return undefined;

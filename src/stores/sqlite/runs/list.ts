@@ -7,7 +7,7 @@ import { type RunRow, selectedRun, toRun } from "./row.js";
 const sortedMax = 5000;
 const countOpen = `SELECT count(*) AS open FROM (SELECT 1 FROM onceflow_runs WHERE ended_at IS NULL LIMIT ${sortedMax + 1})`;
 
-/** Newest first, by the index that has them in this order; a status that few runs have is found by one of its own. */
+/** Newest first, in the order of an index. A status that few runs have has its own index. */
 export function listRuns(sql: Prepared, { workflow, status, after, limit }: RunListQuery): RunRecord[] {
   const where: string[] = [];
   const values: SqliteValue[] = [];
@@ -17,7 +17,7 @@ export function listRuns(sql: Prepared, { workflow, status, after, limit }: RunL
   };
   const sorted = status === "running" && fewAreOpen(sql);
   if (sorted) also("r.ended_at IS NULL");
-  // The index's own condition, to the letter: so that it is known to hold what is asked for.
+  // Repeats the index's condition literally, so that SQLite uses the index.
   if (status !== undefined && status !== "running" && status !== "completed") also("r.status NOT IN ('running', 'completed')");
   if (status !== undefined) also("r.status = ?", status);
   if (workflow !== undefined) also("r.workflow = ?", workflow);
@@ -29,8 +29,8 @@ export function listRuns(sql: Prepared, { workflow, status, after, limit }: RunL
 }
 
 /**
- * What runs has no index for listing: every start and every end would pay for it. As long as few runs are open they are
- * taken from the queue and sorted; when many are, the newest of all have enough of them.
+ * There is no index for listing running runs: every start and every end would have to maintain it. If few runs are open, they are
+ * read from the queue's index and sorted; if many are, enough of them are among the newest runs.
  */
 function fewAreOpen(sql: Prepared): boolean {
   return (sql(countOpen).get() as { open: number }).open <= sortedMax;

@@ -11,7 +11,7 @@ const selectMail = `SELECT m.run AS no, ${selectedMail} FROM json_each(?) n CROS
 const selectHooks = `SELECT h.run AS no, ${selectedHook} FROM json_each(?) n CROSS JOIN onceflow_hooks h
   WHERE h.run = n.value ORDER BY n.key, h.no`;
 
-/** All that is needed to go on with these runs, by number: four reads however many they are, in one transaction of the caller's. */
+/** Reads everything that is needed to continue these runs, by number: four reads for any number of runs, in a transaction of the caller. */
 export function loadRuns(sql: Prepared, numbers: readonly number[]): Map<number, Omit<Claimed, "lapsed">> {
   const asked = JSON.stringify(numbers);
   const rows = <T>(select: string) => sql(select).all(asked) as (T & OfRun)[];

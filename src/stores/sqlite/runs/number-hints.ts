@@ -1,9 +1,9 @@
 const numbersMax = 10_000;
 
 /**
- * The numbers of the runs that this process works on: an owner's appends need not look for them by id. Only a hint:
- * every statement that takes a number from here also compares the id, because a start may have been rolled back, and a
- * number is given again when the newest run was purged.
+ * Cache of the row numbers of runs that this process executes, so that appends need not look them up by id. Only a hint:
+ * every statement that uses a number from here also compares the id, because a start may have been rolled back, and a
+ * number can be reused after the newest run was purged.
  */
 export class RunNumberHints {
   readonly #numbers = new Map<string, number>();

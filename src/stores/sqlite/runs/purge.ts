@@ -4,12 +4,15 @@ import { storeNow } from "./row.js";
 import { hasSilentWorkers, removeSilentWorkers } from "./workers.js";
 
 const selectOver = "SELECT no FROM onceflow_runs WHERE expires_at <= ? ORDER BY expires_at LIMIT ?";
-/** Conditions again: between the read and the lock another process may have removed it, and given its number anew. */
+/** Repeats the condition: between the read and the lock another process may have removed the run and reused its number. */
 const remove = "DELETE FROM onceflow_runs WHERE no = ? AND expires_at <= ?";
 const parts = ["onceflow_journal", "onceflow_mail", "onceflow_hooks", "onceflow_chunks"];
 const removeParts = parts.map((table) => `DELETE FROM ${table} WHERE run = ?`);
 
-/** Only what has ended and is settled has an expiry. Takes no lock when there is nothing to remove; one transaction, bounded by `limit`. */
+/**
+ * Removes at most `limit` expired runs in one transaction. Only ended runs without unsettled steps have an expiry. Takes no lock if
+ * there are none.
+ */
 export function purgeRuns(sql: Prepared, transactions: OwnTransactions, limit: number): number {
   const now = storeNow(sql);
   const over = sql(selectOver).all(now, limit) as { no: number }[];

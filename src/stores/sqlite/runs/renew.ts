@@ -4,12 +4,12 @@ import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { storeNow } from "./row.js";
 import { saveWorker } from "./workers.js";
 
-/** "Has not ended" is true of whatever has an owner, and lets the index of the queue be used. */
+/** A run with an owner has not ended; the second condition only lets SQLite use the queue's index. */
 const owned = "owner = ? AND ended_at IS NULL";
 const selectHeld = `SELECT id, epoch, mail FROM onceflow_runs WHERE ${owned} ORDER BY no`;
 const extend = `UPDATE onceflow_runs SET wake_at = ? WHERE ${owned}`;
 
-/** A worker without runs that gives no sign of life gets its answer without a lock. */
+/** Takes no lock if the worker has no runs and sends no heartbeat. */
 export function renewRuns(sql: Prepared, transactions: OwnTransactions, { owner, leaseMs, signOfLife }: RenewQuery): Renewed[] {
   const idle = sql(`SELECT 1 FROM onceflow_runs WHERE ${owned} LIMIT 1`).get(owner) === undefined;
   if (idle && signOfLife === undefined) return [];

@@ -6,8 +6,8 @@ import type { SqliteValue } from "../driver.js";
 import { clockSql } from "../ledger/row.js";
 
 /**
- * Every renewal writes the whole row of a run again. So a long input stands in the journal, as its entry 0, where
- * nobody looks for entries, and where it is written once.
+ * A longer input is stored in the journal as entry 0, where it is written once: every renewal rewrites the whole row of a run. Queries for
+ * entries begin at 1.
  */
 export const inputLengthMax = 1000;
 
@@ -37,13 +37,13 @@ const columns = {
   unsettled: "unsettled",
 } as const satisfies Record<string, keyof RunRecord>;
 
-/** Rows of `onceflow_runs AS r` come back with the record's own member names. */
+/** Returns rows of `onceflow_runs AS r` with the record's member names. */
 export const selectedRun = Object.entries(columns)
   .map(([column, member]) => `r.${column} AS "${member}"`)
   .concat("coalesce(r.input, (SELECT l.events FROM onceflow_journal l WHERE l.run = r.no AND l.seq = 0)) AS input")
   .join(", ");
 
-/** The part by which the rules decide, without the long texts. */
+/** The columns that the rules need, without the long texts. */
 export const selectedState = Object.entries(columns)
   .filter(([, member]) => !["workflow", "fingerprint", "output", "trouble", "avoid", "avoidUntil", "createdAt"].includes(member))
   .map(([column, member]) => `r.${column} AS "${member}"`)
@@ -54,7 +54,7 @@ const columnOf = new Map<string, string>([
   ["expiresAt", "expires_at"],
 ]);
 
-/** The columns and values of a change. Few texts in all: the same members change together. */
+/** The columns and values of a change. There are few different texts, because the same members change together. */
 export function updateOf(to: RunUpdate): {
   readonly sets: string;
   readonly values: SqliteValue[];
@@ -69,7 +69,7 @@ export function updateOf(to: RunUpdate): {
 function boundValue(member: string, value: string | number | boolean | null | readonly string[]): SqliteValue {
   if (typeof value === "boolean") return value ? 1 : 0;
   if (typeof value === "object" && value !== null) return value.length === 0 ? null : JSON.stringify(value);
-  // Words for people: better without its NUL than a run that cannot be released.
+  // A message for people: replace NUL, so that it does not prevent the run from being released.
   if (member === "trouble" && typeof value === "string") return value.replaceAll("\0", "\uFFFD");
   return typeof value === "string" ? text(value) : value;
 }
@@ -78,12 +78,12 @@ export const selectedEntry = "j.seq, j.epoch, j.at, j.events";
 export const selectedMail = "m.seq, m.kind, m.about, m.payload, m.at";
 export const selectedHook = `h.token, h.about, h.metadata, h.created_at AS "createdAt"`;
 
-/** A member beside those of the record, by which rows of several runs are told apart. */
+/** The number of the run that a row belongs to. */
 export interface OfRun {
   readonly no: number;
 }
 
-/** A run as `selectedRun` reads it. `avoid` is a JSON list, and null when there is nobody to avoid. */
+/** A run as `selectedRun` reads it. `avoid` is a JSON list, or null if it is empty. */
 export interface RunRow extends Omit<RunRecord, "alone" | "avoid">, Partial<OfRun> {
   readonly alone: 0 | 1;
   readonly avoid: string | null;
@@ -111,8 +111,8 @@ export function storeNow(sql: Prepared): number {
   return (sql(selectNow).get() as { now: number }).now;
 }
 
-/** One of the drivers ends a text at its first NUL without a word: two ids would be one, half a value would be kept. */
+/** Rejects NUL. One of the drivers silently cuts a text at its first NUL: two ids would become one, and values would be cut. */
 export function text<T extends string | null>(value: T): T {
-  if (value?.includes("\0")) throw new StoreRefusedError("[onceflow] [sqlite] a text with a NUL character cannot be kept");
+  if (value?.includes("\0")) throw new StoreRefusedError("[onceflow] [sqlite] a text with a NUL character cannot be stored");
   return value;
 }

@@ -20,9 +20,9 @@ export interface RunsOptions {
   readonly sql: Prepared;
   readonly transactions: OwnTransactions;
   readonly watching: RunWatch;
-  /** Shares its transaction with other flushes that are handed in together. */
+  /** Runs `work` in one transaction with other flushes that are waiting. */
   readonly flushing: <T>(work: () => T) => Promise<T>;
-  /** In turn with everything else that this process writes. All try again while the file is busy. */
+  /** Runs `work` after earlier writes of this process. All three retry while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
@@ -34,7 +34,7 @@ const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflo
   WHERE r.id = ? AND j.seq > max(?, 0) ORDER BY j.seq LIMIT ?`;
 const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
 
-/** Queue and journal in the file of the ledger. */
+/** Queue and journals of a store, in the same file as the ledger. */
 export function createRuns({ sql, transactions, watching, flushing, writing, reading }: RunsOptions): RunBackend {
   const hints = new RunNumberHints();
   const table = new SqliteRunTable(sql, hints);
@@ -42,8 +42,8 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
   return {
     flush: (operations) =>
       flushing(() => flush.run(operations)).then(({ answers, parents }) => {
-        // Whoever flushes can tell what its operations changed, except for this.
-        for (const parent of parents) watching.tell(parent);
+        // The store notifies watchers of the runs in the answers; these parents are not in them.
+        for (const parent of parents) watching.notify(parent);
         return answers;
       }),
     async claim(query) {

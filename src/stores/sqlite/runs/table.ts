@@ -1,31 +1,34 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
-import type { EntryPlace, RunEnd, RunState, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
+import type { EntryFence, RunEnd, RunState, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
-import { chunkAttempt, hasEndedStream, insertChunk, nextPlace, replaceChunk, voidChunks } from "./chunks.js";
+import { chunkAttempt, hasEndedStream, insertChunk, nextIndex, replaceChunk, voidChunks } from "./chunks.js";
 import type { RunNumberHints } from "./number-hints.js";
 import { inputLengthMax, type RunRow, selectedRun, selectedState, storeNow, text, toRun, updateOf } from "./row.js";
 
 const selectState = `SELECT r.no, ${selectedState} FROM onceflow_runs r WHERE r.id = ?`;
 const selectRecord = `SELECT ${selectedRun} FROM onceflow_runs r WHERE r.id = ?`;
 const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
-/** A new run has no mail. Every value that is bound costs a quarter of a microsecond. */
+/** `mail` and `consumed` of a new run are 0. They are literals, because every bound value costs a quarter of a microsecond. */
 const insertRun = `INSERT INTO onceflow_runs
   (id, workflow, status, fingerprint, parent, creator, retention_ms, input, owner, epoch, wake_at, created_at, started_at, mail, consumed)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT (id) DO NOTHING`;
-/** The end of rules/then.ts in one statement: most runs have neither parent nor hooks. Reading the run first costs as much again. */
+/**
+ * The end of rules/then.ts in one statement, for runs without parent and hooks, which most are. Reading the run first would double
+ * the cost.
+ */
 const endPlain = `UPDATE onceflow_runs SET owner = NULL, wake_at = NULL, status = ?, output = ?, consumed = coalesce(?, consumed),
   ended_at = ?, unsettled = ?, expires_at = CASE WHEN ? = 0 THEN ? + retention_ms END
   WHERE no = ? AND parent IS NULL AND NOT EXISTS (SELECT 1 FROM onceflow_hooks h WHERE h.run = onceflow_runs.no)`;
 
 const insertEntry = "INSERT INTO onceflow_journal (run, seq, epoch, at, events) VALUES (?, ?, ?, ?, ?)";
-/** Entry 0 is a long input. */
+/** Entry 0 is a long input, not an entry. */
 const selectEntry = "SELECT epoch, events FROM onceflow_journal WHERE run = ? AND seq = ? AND seq > 0";
 const selectLast = "SELECT seq, epoch FROM onceflow_journal WHERE run = ? AND seq > 0 ORDER BY seq DESC LIMIT 1";
 /**
- * The fence of rules/fence.ts and the entry in one statement, which is its own transaction: the commonest append of all. One
- * scalar value that is null where the fence refuses, because INSERT … SELECT from the table it inserts into would first copy
- * what it selects. A place that is taken is ignored. The differential test ties it to the rule.
+ * The fence of rules/fence.ts and the entry in one statement, which is its own transaction: for the most common append. If the
+ * fence refuses, the scalar subquery is null, and OR IGNORE skips the row; so it does if the entry number is used. Not INSERT …
+ * SELECT, which would first copy what it selects from the same table. The differential test compares it with the rule.
  */
 const fencedSql = (also: string) => `INSERT OR IGNORE INTO onceflow_journal (run, seq, epoch, at, events) VALUES
   ((SELECT r.no FROM onceflow_runs r WHERE r.no = ? AND r.id = ? AND r.ended_at IS NULL ${also}), ?, ?, ?, ?)`;
@@ -43,15 +46,15 @@ const removeHook = "DELETE FROM onceflow_hooks WHERE token = ? AND run = ?";
 const removeHooks = "DELETE FROM onceflow_hooks WHERE run = ?";
 
 /**
- * The rows of runs, inside a write transaction that the caller holds. A statement per row: measured against one statement over
- * a JSON text of all rows it is as fast or faster, and every operation has its own answer.
+ * The rows of runs, inside a write transaction of the caller. One statement per row: that was measured to be as fast as, or faster
+ * than, one statement over a JSON text of all rows, and every operation has its own answer.
  *
- * Values are bound by plain `?`, which the handle of any driver takes: an append may ride a user's transaction.
+ * Values are bound by plain `?`, which every driver supports: an append may run in a user's transaction.
  */
 export class SqliteRunTable implements RunTable {
   readonly #sql: Prepared;
   readonly #hints: RunNumberHints;
-  /** The numbers of runs that were seen since the transaction began: nobody else can have changed those. */
+  /** The numbers of runs that were read since the transaction began: no other process can change them meanwhile. */
   readonly #seen = new Map<string, number>();
   #now = 0;
   #parents: string[] = [];
@@ -61,7 +64,7 @@ export class SqliteRunTable implements RunTable {
     this.#hints = hints;
   }
 
-  /** At the beginning of a transaction: what was read before it counts for nothing. */
+  /** Call at the beginning of each transaction: discards what was read before. */
   begin(): this {
     this.#now = storeNow(this.#sql);
     this.#seen.clear();
@@ -69,7 +72,7 @@ export class SqliteRunTable implements RunTable {
     return this;
   }
 
-  /** Parents that got mail by the end of a child, which no answer names. */
+  /** Parents that got mail because a child ended, which are not in the answers. */
   get parents(): readonly string[] {
     return this.#parents;
   }
@@ -129,8 +132,8 @@ export class SqliteRunTable implements RunTable {
     return true;
   }
 
-  lastEntry(run: string): EntryPlace | undefined {
-    return this.#sql(selectLast).get(this.#no(run)) as EntryPlace | undefined;
+  lastEntry(run: string): EntryFence | undefined {
+    return this.#sql(selectLast).get(this.#no(run)) as EntryFence | undefined;
   }
 
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined {
@@ -187,12 +190,12 @@ export class SqliteRunTable implements RunTable {
     return hasEndedStream(this.#sql, this.#no(run), stream);
   }
 
-  nextPlace(run: string, stream: string): number {
-    return nextPlace(this.#sql, this.#no(run), stream);
+  nextIndex(run: string, stream: string): number {
+    return nextIndex(this.#sql, this.#no(run), stream);
   }
 
-  insertChunk(run: string, place: number, chunk: Chunk): boolean {
-    return insertChunk(this.#sql, this.#no(run), place, chunk);
+  insertChunk(run: string, index: number, chunk: Chunk): boolean {
+    return insertChunk(this.#sql, this.#no(run), index, chunk);
   }
 
   chunkAttempt(run: string, chunk: Chunk): number {
@@ -218,7 +221,7 @@ export class SqliteRunTable implements RunTable {
   }
 }
 
-/** As JSON, because it may hold a NUL: the key of a child's end does. */
+/** As JSON, because a key may contain NUL: that of a child's end does. */
 function keyOf(key: string): string {
   return JSON.stringify(key);
 }

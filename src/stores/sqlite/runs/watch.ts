@@ -6,13 +6,13 @@ const lookEveryMs = 25;
 
 export interface RunWatch {
   readonly watch: RunBackend["watch"];
-  readonly tell: (run: string) => void;
+  readonly notify: (run: string) => void;
   readonly close: () => void;
 }
 
 /**
- * SQLite has no messages between processes, but counts: the number changes when another connection has written to the
- * file, and not when this one has. Asking costs a few microseconds, and nobody asks while nobody watches.
+ * Polls `PRAGMA data_version`, which changes when another connection has written to the file: SQLite has no notifications
+ * between processes. A poll costs a few microseconds, and there are none without a watcher.
  */
 export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch {
   const version = database.prepare("PRAGMA data_version");
@@ -27,13 +27,13 @@ export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch
     try {
       seen = read();
     } catch {
-      // Somebody recovers the file, or the disk has failed. Looked at again next time.
+      // Another process recovers the file, or the disk failed: the next poll tries again.
       return;
     }
-    if (before !== undefined && seen !== before) tell(null);
+    if (before !== undefined && seen !== before) notify(null);
   }
 
-  function tell(run: RunChange): void {
+  function notify(run: RunChange): void {
     for (const { changed } of watchers) changed(run);
   }
 
@@ -52,7 +52,7 @@ export function createRunWatch(database: SqliteDatabase, clock: Clock): RunWatch
         if (watchers.delete(watcher) && watchers.size === 0) stop();
       };
     },
-    tell,
+    notify,
     close() {
       watchers.clear();
       stop();

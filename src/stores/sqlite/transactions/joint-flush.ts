@@ -10,16 +10,16 @@ type Outcome = { readonly result: unknown } | { readonly error: unknown };
 
 export interface JointFlushOptions {
   readonly transactions: OwnTransactions;
-  /** In turn with everything else that this process writes; tries again while the file is busy. */
+  /** Runs `work` after earlier writes of this process; retries while the file is busy. */
   readonly writing: <T>(work: () => T) => Promise<T>;
-  /** What an error of one part means to its sender. */
+  /** Converts an error of one part into an error of the store. */
   readonly explained: (error: unknown) => unknown;
 }
 
 /**
- * Flushes that are handed in together, of records, runs and packets, are one transaction: one sync for all of them. Each is a
- * savepoint in it, so that one that fails is undone alone. If we die before the COMMIT, nothing of any of them is there; after
- * it, all of them. A flush that is handed in by itself runs as it is, in a transaction of its own or in none.
+ * Combines concurrent flushes of records, runs and packets into one transaction, with one sync for all of them. Each is a
+ * savepoint, so that one that fails is rolled back by itself. After a crash before COMMIT none of them is applied; after
+ * it, all of them are. A single flush runs as it is, in its own transaction or in none.
  */
 export class JointFlush {
   readonly #transactions: OwnTransactions;
@@ -36,7 +36,7 @@ export class JointFlush {
   run<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ work, resolve: resolve as Part["resolve"], reject });
-      // After the stretch of code that hands them in. Flushes that come while another writer has the file join, too.
+      // In a microtask, after the code that submits them. Flushes that arrive while another writer has the file also join.
       if (this.#waiting.length === 1) queueMicrotask(this.#flush);
     });
   }
@@ -47,7 +47,7 @@ export class JointFlush {
 
   readonly #writeWaiting = (): readonly Outcome[] => this.#write(this.#waiting);
 
-  /** Parts that came after the write began are the next flush. */
+  /** Parts that arrived after the write began belong to the next flush. */
   readonly #settle = (outcomes: readonly Outcome[]): void => {
     const parts = this.#waiting.splice(0, outcomes.length);
     for (let i = 0; i < parts.length; i += 1) {
@@ -73,7 +73,7 @@ export class JointFlush {
     try {
       return { result: this.#transactions.write(work) };
     } catch (error) {
-      // What comes after it would be outside of any transaction, and would be written by itself.
+      // The whole transaction was rolled back: the remaining parts would run outside any transaction.
       if (this.#transactions.isLost) throw error;
       return { error: this.#explained(error) };
     }

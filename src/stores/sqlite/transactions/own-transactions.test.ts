@@ -13,7 +13,7 @@ function fresh() {
   return { database, transactions, joint, add, numbers };
 }
 
-test("a write inside of a write is undone alone", () => {
+test("a write inside a write can be rolled back by itself", () => {
   const { transactions, add, numbers } = fresh();
   transactions.write(() => {
     add(1);
@@ -28,7 +28,7 @@ test("a write inside of a write is undone alone", () => {
   expect(numbers()).toEqual([1, 3, 4]);
 });
 
-test("a write whose inner write was undone is undone as a whole", () => {
+test("a write whose inner write was rolled back can be rolled back as a whole", () => {
   const { transactions, add, numbers } = fresh();
   transactions.write(() => {
     add(1);
@@ -43,7 +43,7 @@ test("a write whose inner write was undone is undone as a whole", () => {
   expect(numbers()).toEqual([1]);
 });
 
-test("what was remembered of a write is forgotten when the outer one is undone", () => {
+test("what was cached of a write is discarded when the outer one is rolled back", () => {
   const { transactions, add, numbers } = fresh();
   const forgotten: string[] = [];
   expect(() =>
@@ -62,7 +62,7 @@ test("what was remembered of a write is forgotten when the outer one is undone",
   expect(numbers()).toEqual([]);
 });
 
-test("flushes that are handed in together are kept or refused one by one", async () => {
+test("flushes that are combined commit or fail one by one", async () => {
   const { joint, add, numbers } = fresh();
   const works = [() => add(1), () => add(1), () => add(2)];
   const outcomes = await Promise.allSettled(works.map((work) => joint.run(work)));
@@ -70,10 +70,10 @@ test("flushes that are handed in together are kept or refused one by one", async
   expect(numbers()).toEqual([1, 2]);
 });
 
-test("when the file rolls back the whole transaction, no part of it is written, and none after it by itself", async () => {
+test("if SQLite rolls back the whole transaction, no part of it is written, and no later part outside it", async () => {
   const { database, joint, add, numbers } = fresh();
   const lost = () => {
-    // What SQLite does by itself at a full disk.
+    // What SQLite does if the disk is full.
     database.exec("ROLLBACK");
     throw new Error("the disk is full");
   };

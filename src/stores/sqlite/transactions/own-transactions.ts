@@ -1,6 +1,6 @@
 import type { SqliteDatabase, SqliteStatement } from "../driver.js";
 
-/** The statements that begin, keep and undo what is between them. */
+/** The statements that begin, commit and roll back a transaction or savepoint. */
 interface Bounds {
   readonly begin: SqliteStatement;
   readonly commit: SqliteStatement;
@@ -8,8 +8,8 @@ interface Bounds {
 }
 
 /**
- * Our own transactions on one connection, with no await inside; those of handlers are in transact.ts. A `write` inside of a
- * `write` is a savepoint: it is undone alone, and is durable with the outer one.
+ * The store's own transactions on one connection, with no await inside; those of handlers are in transact.ts. A `write` inside a
+ * `write` is a savepoint: it can be rolled back by itself, and is durable when the outer one commits.
  */
 export class OwnTransactions {
   readonly #reading: Bounds;
@@ -25,7 +25,7 @@ export class OwnTransactions {
     this.#reading = { begin: database.prepare("BEGIN"), commit, rollback };
     this.#writing = { begin: database.prepare("BEGIN IMMEDIATE"), commit, rollback };
     const release = database.prepare("RELEASE part");
-    // A savepoint that was rolled back is still there, and the next RELEASE or ROLLBACK would mean it: it is released, too.
+    // ROLLBACK TO keeps the savepoint, and the next RELEASE or ROLLBACK would refer to it: so it is released too.
     this.#savepoint = {
       begin: database.prepare("SAVEPOINT part"),
       commit: release,
@@ -33,25 +33,25 @@ export class OwnTransactions {
     };
   }
 
-  /** All that `work` reads is of one moment, and waits for no writer. */
+  /** Everything that `work` reads is of one snapshot. It does not wait for a writer. */
   read<T>(work: () => T): T {
     return this.#between(this.#reading, work, () => true);
   }
 
   /**
-   * BEGIN IMMEDIATE, so that what `work` reads is still true when it writes. Commits what it did when `keeps` its
-   * result; otherwise, and when anything throws, it is undone.
+   * BEGIN IMMEDIATE, so that what `work` reads is still true when it writes. Commits if `keeps` returns true for the
+   * result; otherwise, and if anything throws, rolls back.
    */
   write<T>(work: () => T, keeps: (result: T) => boolean = () => true): T {
     return this.#between(this.#depth === 0 ? this.#writing : this.#savepoint, work, keeps);
   }
 
-  /** Called when what is written now is undone, by this `write` or by an outer one: for what is remembered of it. */
+  /** Registers a callback for a rollback of this `write` or an outer one: to discard what was cached of it. */
   ifUndone(forget: () => void): void {
     this.#ifUndone.push(forget);
   }
 
-  /** A savepoint could not be undone: a full disk or a failed write has rolled back the whole transaction. */
+  /** A savepoint could not be rolled back: a full disk or a failed write has rolled back the whole transaction. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -83,7 +83,7 @@ export class OwnTransactions {
     try {
       for (const statement of rollback) statement.run();
     } catch {
-      // A full disk or a failed write has rolled it back already; what went wrong is what the caller must hear.
+      // A full disk or a failed write has already rolled it back; the caller gets the original error.
       this.#isLost = true;
     }
   }

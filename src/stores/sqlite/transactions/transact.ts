@@ -15,18 +15,24 @@ import { SqlitePacketTable } from "../packets/table.js";
 import { RunNumberHints } from "../runs/number-hints.js";
 import { SqliteRunTable } from "../runs/table.js";
 
-/** What a handler gets as `attempt.tx`: prepared statements on the open transaction, and only while it is open. */
+/**
+ * What a handler gets as `attempt.tx` on SQLite: statements in the open transaction. After the transaction has ended, they throw
+ * StoreRefusedError.
+ *
+ * @example
+ * (attempt.tx as SqliteTx).prepare("INSERT INTO orders (id) VALUES (?)").run("o-1");
+ */
 export interface SqliteTx {
   prepare(sql: string): SqliteStatement;
 }
 
-/** Well below any sensible lease: while it is open, nothing else in this process can be written. */
+/** Well below any sensible lease: while the transaction is open, this process cannot write anything else. */
 const txMsMax = 2000;
 
 /**
- * Runs `work` between BEGIN IMMEDIATE and COMMIT on a connection of its own. The caller keeps flushes away meanwhile.
- * A transaction that stays open too long is rolled back, and its handle refuses every later statement: on the bare
- * connection those would commit by themselves.
+ * Runs `work` between BEGIN IMMEDIATE and COMMIT on its own connection. The caller must not flush meanwhile.
+ * A transaction that stays open too long is rolled back, and its handle refuses every later statement: otherwise those would
+ * run outside a transaction and commit by themselves.
  */
 export async function transact<T>(database: SqliteDatabase, path: string, clock: Clock, work: (tx: Tx) => Promise<T>): Promise<T> {
   await whenFree(path, clock, () => database.exec("BEGIN IMMEDIATE"));
@@ -45,7 +51,7 @@ export async function transact<T>(database: SqliteDatabase, path: string, clock:
     open = false;
   };
   const guarded = <R>(run: () => R): R => {
-    if (!open) throw new StoreRefusedError("[onceflow] [sqlite] this transaction is over");
+    if (!open) throw new StoreRefusedError("[onceflow] [sqlite] this transaction has ended");
     return run();
   };
   const tx: SqliteTx = {
@@ -90,7 +96,9 @@ export function appendWithin(tx: Tx, append: Append): RunAnswer {
 
 export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
   if (send.packets.some(({ claim }) => claim))
-    throw new StoreRefusedError("[onceflow] [sqlite] what is sent in a transaction cannot be claimed in it: it may be rolled back");
+    throw new StoreRefusedError(
+      "[onceflow] [sqlite] packets that are sent in a transaction cannot be claimed in it: it may be rolled back",
+    );
   const handle = handleOf(tx);
   const table = new SqlitePacketTable(prepareOnce(handle), new RecordStatements(handle));
   const answer = sendPackets(table, send);
@@ -98,10 +106,10 @@ export function sendWithin(tx: Tx, send: SendPackets): PacketAnswer {
   return answer;
 }
 
-/** Our own handle as that of better-sqlite3, node:sqlite or @photostructure/sqlite: all have `prepare`. */
+/** Accepts the store's own handle and those of better-sqlite3, node:sqlite and @photostructure/sqlite: all have `prepare`. */
 function handleOf(tx: Tx): SqliteTx {
   const { prepare, inTransaction, isTransaction } = tx as Partial<Record<"prepare" | "inTransaction" | "isTransaction", unknown>>;
-  // Drivers call it one or the other, some say nothing. Outside of a transaction every statement would commit by itself.
+  // The flag has one of two names, or is missing, depending on the driver. Outside a transaction every statement would commit by itself.
   if (typeof prepare === "function" && inTransaction !== false && isTransaction !== false) return tx as SqliteTx;
-  throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare(), inside an open transaction");
+  throw new StoreRefusedError("[onceflow] [sqlite] tx must be a database handle with prepare() and an open transaction");
 }

@@ -12,20 +12,20 @@ import { write } from "../transaction/write.js";
 import { claimStatement, type Picked, reapStatement } from "./statement.js";
 import { ClaimTable, sameQueue } from "./table.js";
 
-/** Packets of silent workers that are made due in one go. */
+/** Maximum packets of expired workers that one reap returns to their queues. */
 const reapMax = 1000;
 const reapsMax = 3;
 const looksMax = 20;
 const rowsMsMax = 1000;
 
-/** A claim, and the queues with what is still wanted of them. */
+/** A claim, and how many packets of each queue it still wants. */
 interface Look extends PacketClaimQuery {
-  /** Names it in the rows that it takes. */
+  /** The number of the claim, which is written into the rows that it claims. */
   readonly claim: number;
   readonly left: readonly number[];
 }
 
-/** One trip where nothing is due, or nothing of what is due has a key; else transactions, until there is as much as is wanted. */
+/** One round trip if nothing is due, or no due packet has a key; else transactions, until as many packets as wanted are claimed. */
 export async function claimPackets(connection: PacketConnection, query: PacketClaimQuery, claim: number): Promise<PacketClaims> {
   let sum = await look(connection, { ...query, claim, left: query.queues.map((queue) => queue.limit) });
   for (let looks = 1; looks < looksMax && sum.more && sum.claimed.length < query.limit; looks++) {
@@ -38,7 +38,7 @@ export async function claimPackets(connection: PacketConnection, query: PacketCl
   return claims;
 }
 
-/** `more`: what was acknowledged or held made room for something that is due. */
+/** `more`: packets were acknowledged or held, and others are due. */
 async function look(connection: PacketConnection, query: Look): Promise<PacketClaims & { readonly more: boolean }> {
   let found = await pick(connection, query, { take: true, reaped: false });
   for (let reaps = 1; found.silent && reaps <= reapsMax; reaps++) {
@@ -47,7 +47,7 @@ async function look(connection: PacketConnection, query: Look): Promise<PacketCl
   }
   if (found.picked === null || found.taken !== null) return { ...claimsOf(found, (found.taken ?? []).map(toPacket)), more: false };
   const claims = await inTransaction(connection.client, rowsMsMax, (extra) => claimInside(connection, query, extra));
-  // Others were faster every time: what is due is still due.
+  // The claim lost every race: the packets are still due.
   if (claims === undefined) return { ...claimsOf(found, []), nextAt: found.now, more: false };
   return { ...claims, more: claims.nextAt !== null && claims.nextAt <= claims.now };
 }
@@ -60,7 +60,7 @@ async function pick(
   const of = (name: "flow" | "queue") => arrayLiteral(queues.map((queue) => queue[name]));
   const counts = arrayLiteral(left.map(bounded));
   const wanted = arrayLiteral(queues.map((queue) => queue.limit > 0));
-  // What takes stands alone; what only picks is in a transaction, which its caller repeats.
+  // With `take` the statement runs by itself and is retried here; without, it is part of a transaction, which the caller retries.
   return await (take ? askAlone<Picked> : ask<Picked>)(connection, claimStatement, [
     of("flow"),
     of("queue"),
@@ -92,7 +92,7 @@ async function claimInside(connection: PacketConnection, query: Look, extra: Wis
   return claims;
 }
 
-/** With a key it may have to be acknowledged instead. What has waited too long for other parts becomes a dead letter. */
+/** The rows that a picked packet may need: with a key it may have to be acknowledged; a part that waited too long becomes a dead letter. */
 function wishing(wishes: Wishes, row: PacketRow): Wishes {
   wishes.packets.add(row.no);
   if (row.state === "part") wishes.execution(row.execution);

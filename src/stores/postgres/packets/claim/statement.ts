@@ -1,11 +1,11 @@
-import { never } from "../../../../core/packets/rules/lane.js";
+import { untilWoken } from "../../../../core/packets/rules/lane.js";
 import type { QueueId } from "../../../../core/packets/rules/table.js";
 import { serverNow } from "../../ledger/read.js";
+import { notify } from "../notify.js";
 import { type PacketJson, withoutPayload } from "../row.js";
-import { tell } from "../tell.js";
 
-/** The condition of the index of due packets, without packets that wait for another packet: their time is `never`. */
-const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${never}`;
+/** The condition of the index of due packets, without packets that wait for another packet (`untilWoken`). */
+const claimable = `p.owner IS NULL AND p.state IN ('due', 'held', 'part') AND p.due_at < ${untilWoken}`;
 
 /** All owners of packets: a jump from each owner to the next through the index, not a scan. */
 const owners = `owners AS (
@@ -30,7 +30,7 @@ export interface Picked {
  * Claims due packets.
  *
  *   asked   the queues, in the order of their priority, and whether their flow is active
- *   silent  other workers whose lease has lapsed, and owners that the store no longer knows as workers. While there are any, the
+ *   silent  other workers whose lease has expired, and owners that the store no longer knows as workers. While there are any, the
  *           statement picks nothing, so that `reapStatement` frees their packets first
  *   picked  the first packets of each queue, locked. A packet that another transaction has locked is left out
  *   taken   all picked packets, if none of them needs a decision first: none has a key, none is a part that has waited too long
@@ -41,7 +41,7 @@ export interface Picked {
  *   $4  the worker's number      $5  packets wanted in all    $6  the number of this claim, written into the packets (`Doubts`)
  *   $7  take what is picked; false: only pick and lock, and decide in the same transaction
  *   $8  for each queue: whether the time of its next due packet is wanted
- *   $9  pick although there are silent workers: this claim has reaped them already, as often as it may
+ *   $9  pick although there are silent workers: this claim has already reaped as often as it may
  *
  * When nothing is due, the statement probes an index for each queue and each owner, and writes and locks nothing.
  */
@@ -80,10 +80,11 @@ SELECT json_build_object('now', now, 'known', EXISTS (SELECT FROM $schema.worker
 };
 
 /**
- * Frees packets of workers whose lease has lapsed, and counts a crash for each. It may free only some of them: at most $2, and none
- * that another transaction has locked. That is safe because the worker's row goes first, in this statement: `settlePacket` takes
- * a missing packet for settled only if the store knows the worker, and from here on it does not. The packets that are left
- * have an owner that is no worker, and the next claim finds them by that. $1: the worker that claims; $2: maximum of packets.
+ * Returns packets of workers whose lease has expired to their queues, and increments each packet's crash count. It may return only
+ * some of them: at most $2, and none that another transaction has locked. That is safe because the same statement removes the
+ * worker's row: `settlePacket` treats a missing packet as settled only if the store knows the worker, and from here on it does not.
+ * The remaining packets have an owner that is not a worker, by which the next claim finds them. $1: the worker that claims; $2:
+ * maximum number of packets.
  */
 export const reapStatement = {
   name: "reap",
@@ -101,5 +102,5 @@ lapsed AS (
 ), freed AS (
   UPDATE $schema.packets p SET owner = NULL, crashes = p.crashes + 1 FROM theirs t WHERE p.no = t.no RETURNING 1
 )
-SELECT json_build_object('freed', (SELECT count(*) FROM freed), 'told', ${tell}::text)::text AS answer`,
+SELECT json_build_object('freed', (SELECT count(*) FROM freed), 'notified', ${notify}::text)::text AS answer`,
 };

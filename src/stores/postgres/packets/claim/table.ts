@@ -1,5 +1,5 @@
 import { rowOf } from "../../../../core/ledger/record.js";
-import { never } from "../../../../core/packets/rules/lane.js";
+import { untilWoken } from "../../../../core/packets/rules/lane.js";
 import type { PacketRow, QueueId } from "../../../../core/packets/rules/table.js";
 import type { Locked } from "../transaction/lock.js";
 import type { Loaded } from "../transaction/read.js";
@@ -7,10 +7,10 @@ import { LoadedTable } from "../transaction/table.js";
 import { laneName, type Wishes } from "../transaction/wishes.js";
 import type { Picked } from "./statement.js";
 
-/** Another transaction has locked a row that a packet needs: the packet is tried again after this time. */
+/** When to retry a packet that needs a row which another transaction has locked. */
 const lookAgainMs = 20;
 
-/** What a claim has picked: only that can be taken, and only where everything that it needs could be locked. */
+/** The packets that a claim has picked. Only these can be claimed, and only if all rows that they need could be locked. */
 export class ClaimTable extends LoadedTable {
   readonly #picked: readonly number[];
   readonly #left: readonly PacketRow[];
@@ -34,7 +34,7 @@ export class ClaimTable extends LoadedTable {
       .slice(0, limit);
   }
 
-  /** Of what was not picked, of what has come due or is held now, and of what could not be locked. */
+  /** Considers packets that were not picked, that became due or held meanwhile, and that could not be locked. */
   override nextDue(queue: QueueId): number | null {
     const left = this.#left.filter((row) => sameQueue(row, queue));
     const waiting = [...this.packets.values()].filter((row) => {
@@ -43,7 +43,7 @@ export class ClaimTable extends LoadedTable {
         row.owner === null &&
         row.state !== "dead" &&
         row.state !== "kept" &&
-        row.dueAt < never &&
+        row.dueAt < untilWoken &&
         !left.some(({ no }) => no === row.no)
       );
     });

@@ -10,11 +10,11 @@ import { beginColumns, type QuickParts, quickStatement, sentColumns, settleColum
 
 interface Answer {
   readonly now?: number;
-  /** Settles by their number, from 1. */
+  /** Numbers of the settles that were done, from 1. */
   readonly done?: readonly number[] | null;
 }
 
-/** What the quick statement could do of a flush; `undefined` for what has to go the long way. */
+/** Runs the quick statement. Undefined for an operation that needs a transaction. */
 export async function quickPackets(
   connection: PacketConnection,
   operations: readonly PacketOperation[],
@@ -45,7 +45,7 @@ async function send(connection: PacketConnection, settles: readonly SettlePacket
   const parts: QuickParts = {
     settles: settles.length > 0,
     executions: begun.length > 0,
-    tells: all.some(({ packets }) => packets.some((packet) => !isClaimed(packet))),
+    notifies: all.some(({ packets }) => packets.some((packet) => !isClaimed(packet))),
   };
   const flows = new Set([
     ...all.flatMap(({ packets }) => packets.map(({ flow }) => flow)),
@@ -61,7 +61,7 @@ async function send(connection: PacketConnection, settles: readonly SettlePacket
   return await ask<Answer>(connection, statementOf(parts), values);
 }
 
-/** Some of it was there: sent again, or a number that was given twice. Nothing was done. */
+/** A duplicate key means that a row existed: the operation was sent again, or its number was used twice. Then nothing was done. */
 async function tried(work: () => Promise<Answer>): Promise<Answer> {
   try {
     return await work();
@@ -71,7 +71,7 @@ async function tried(work: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** One packet for one, so that its execution need not be counted; or no execution at all. */
+/** Whether a settle sends exactly one packet, so that the open count of its execution does not change, or has no execution. */
 function isPlainSettle({ to, packets, outputs }: SettlePacket): boolean {
   if (to.kind !== "done" || to.keep || to.note !== null || outputs.length > 0 || !packets.every(isPlain)) return false;
   return packets.length === 1 || packets.every(({ execution }) => execution === null);
@@ -82,10 +82,10 @@ function isPlainSend({ execution, packets }: SendPackets): boolean {
   return packets.every((packet) => packet.execution === (execution?.no ?? null));
 }
 
-/** What the statement can put into a row, or needs to be null. */
+/** Members that the statement can write, or that must be null. */
 const known = new Set(["no", "flow", "queue", "execution", "payload", "key", "lane", "join", "letter", "delayMs", "claim"]);
 
-/** Whatever else is said of a packet, the statement does not know what to do about it. */
+/** Whether the quick statement can write the packet: it has no key, lane or join, and no member that the statement does not know. */
 function isPlain(packet: NewPacket): boolean {
   if (packet.key !== null || packet.lane !== null || packet.join !== null) return false;
   for (const name in packet) if (!known.has(name) && packet[name as keyof NewPacket] !== undefined) return false;
@@ -101,7 +101,7 @@ function placedOf(packet: NewPacket, worker: number, now: number): Placed {
   return { kind: "claimed", packet: rowOf(packet, now, worker) };
 }
 
-/** A settle without packets belongs to no execution. */
+/** A settle without packets has no execution here: see `isPlainSettle`. */
 function settleValues({ no, worker, attempt, packets }: SettlePacket): Scalar[] {
   return [no, worker, attempt, packets[0]?.execution ?? null];
 }
@@ -133,7 +133,7 @@ function arraysOf(rows: readonly (readonly Scalar[])[], columns: Columns): Buffe
 const statements = new Map<string, { readonly name: string; readonly text: string }>();
 
 function statementOf(parts: QuickParts): { readonly name: string; readonly text: string } {
-  const name = `quick-${parts.settles ? "s" : ""}${parts.executions ? "x" : ""}${parts.tells ? "t" : ""}`;
+  const name = `quick-${parts.settles ? "s" : ""}${parts.executions ? "x" : ""}${parts.notifies ? "t" : ""}`;
   const statement = statements.get(name) ?? { name, text: quickStatement(parts) };
   statements.set(name, statement);
   return statement;

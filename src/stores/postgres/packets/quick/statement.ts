@@ -1,13 +1,16 @@
 import { serverNow } from "../../ledger/read.js";
 import { type Columns, unnest } from "../../parameters/columns.js";
-import { tell } from "../tell.js";
+import { notify } from "../notify.js";
 
-/** Which operations there are. Left out when there is nothing of the kind: every part of a plan costs. */
+/**
+ * The kinds of operations in a flush. Parts of the statement without an operation are left out, because every part of a plan costs
+ * time.
+ */
 export interface QuickParts {
   readonly settles: boolean;
   readonly executions: boolean;
-  /** Others can claim some of what is sent. */
-  readonly tells: boolean;
+  /** Other workers can claim packets that are sent: notify them. */
+  readonly notifies: boolean;
 }
 
 export const settleColumns: Columns = [
@@ -24,7 +27,7 @@ export const beginColumns: Columns = [
   ["retention_ms", "bigint"],
   ["open", "int"],
 ];
-/** `of` is the settle that sends it, from 1; null in a send. */
+/** `of` is the number of the settle that sends the packet, from 1; null for a send. */
 export const sentColumns: Columns = [
   ["no", "bigint"],
   ["flow", "text"],
@@ -38,18 +41,18 @@ export const sentColumns: Columns = [
 ];
 
 /**
- * What nearly every flush is made of, in one statement over arrays, durable and atomic by itself:
+ * The common operations of a flush in one statement over arrays, durable and atomic by itself:
  *
- *   calm   every flow is active, and every worker known: else nothing is done here
- *   gone   packets without key and lane that are done; the number under way in their execution stays the same
- *   come   what they, and sends, send: without key, lane and join
+ *   calm   every flow is active and every worker known; else the statement does nothing
+ *   gone   packets without key and lane that are done; the open count of their execution does not change
+ *   come   packets without key, lane and join that settles and sends send
  *   begun  executions without a key
  *
- * None of it touches a row that is somebody else's, or that two could touch: so nothing is locked. The answer is which settles
- * were done; and no row, if it was not calm. What was not done goes the long way. A send that is sent again meets its own
- * rows: then the primary key raises an error, and everything goes the long way.
+ * It touches no row that another transaction could touch, so it takes no locks. It returns the settles that were done, or no row if not
+ * `calm`. Operations that were not done get a transaction. A send that is repeated finds its own rows: then the primary key raises an
+ * error, and all operations get a transaction.
  */
-export function quickStatement({ settles, executions, tells }: QuickParts): string {
+export function quickStatement({ settles, executions, notifies }: QuickParts): string {
   const withs = [
     `calm AS MATERIALIZED (SELECT ${serverNow} AS now WHERE NOT EXISTS (
   SELECT FROM $schema.flows f WHERE f.flow = ANY ($1::text[]) AND f.state <> 'active')
@@ -76,5 +79,5 @@ export function quickStatement({ settles, executions, tells }: QuickParts): stri
   FROM calm, ${unnest(sentColumns, before)}${settles ? " WHERE a.of IS NULL OR a.of IN (SELECT ord FROM gone)" : ""})`);
   const done = settles ? "(SELECT json_agg(ord) FROM gone)" : "NULL";
   return `WITH ${withs.join(",\n")}
-SELECT json_build_object('now', now, 'done', ${done}${tells ? `, 'told', ${tell}::text` : ""})::text AS answer FROM calm`;
+SELECT json_build_object('now', now, 'done', ${done}${notifies ? `, 'notified', ${notify}::text` : ""})::text AS answer FROM calm`;
 }

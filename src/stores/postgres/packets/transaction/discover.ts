@@ -40,7 +40,7 @@ export function portValues(ports: Iterable<PortWish>): (Buffer | string)[] {
   return rows.length === 0 ? portColumns.map(() => "{}") : binaryColumns(rows, portColumns);
 }
 
-/** What operations have to know of packets before they know what they touch. Nothing: no trip. */
+/** Reads the packets from which it follows which other rows the operations may touch. No round trip if there are none. */
 export async function discover(
   connection: PacketConnection,
   { nos, ports = [] }: { readonly nos: readonly number[]; readonly ports?: readonly PortWish[] },
@@ -54,7 +54,7 @@ export async function discover(
   return seen;
 }
 
-/** Packets that go, and parts that may be joined to one that is claimed at once. */
+/** Packets that will be removed, and parts that may be joined to a packet that is claimed at once. */
 export function unseenOf(operations: readonly PacketOperation[]): { nos: number[]; ports: PortWish[] } {
   const nos: number[] = [];
   const joins = new Wishes();

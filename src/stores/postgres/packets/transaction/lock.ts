@@ -4,13 +4,13 @@ import { ask, type PacketConnection } from "../ask.js";
 import type { Wishes } from "./wishes.js";
 
 /**
- * - try: a lane that somebody else has is left; rows are waited for
- * - wait: everything is waited for
- * - skip: nothing is waited for
+ * - try: skip lanes that another transaction has locked; wait for rows
+ * - wait: wait for lanes and rows
+ * - skip: wait for nothing
  */
 export type LockMode = "try" | "wait" | "skip";
 
-/** What is locked from here to the end of the transaction. */
+/** The locks that were acquired, until the end of the transaction. */
 export interface Locked {
   readonly lanes: ReadonlySet<string>;
   readonly executions: ReadonlySet<number>;
@@ -26,10 +26,10 @@ interface Answer {
 }
 
 /**
- * Locks, in the one order that everybody follows: lanes by their hash, executions and packets by number, keys as the
- * ledger's own flushes do. The parts of the answer are evaluated from left to right. A lane has no row of its own, and may
- * be empty: its lock is advisory. What is read must be read by a statement that begins after this one, because this
- * one sees what was there before it had to wait.
+ * Acquires locks in the same order in every transaction, so that there are no deadlocks: lanes by their hash, executions and
+ * packets by number, keys in the order of the ledger's flushes. The parts of the result are evaluated from left to right. A lane
+ * has no row of its own and may be empty, so its lock is advisory. The rows must be read by a statement that begins after this one,
+ * because this statement sees the rows as they were before it waited.
  */
 function lockStatement(mode: LockMode): string {
   const lock = mode === "wait" ? "pg_advisory_xact_lock(h) IS NOT NULL" : "pg_try_advisory_xact_lock(h)";

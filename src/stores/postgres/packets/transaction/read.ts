@@ -10,12 +10,12 @@ import { portValues } from "./discover.js";
 import { keyArrays, list } from "./lock.js";
 import type { Wishes } from "./wishes.js";
 
-/** What a transaction has read, under its locks. */
+/** The rows that a transaction has read under its locks. */
 export interface Loaded {
   readonly now: number;
   readonly packets: readonly PacketRow[];
   readonly executions: readonly ExecutionRow[];
-  /** Those of them whose parts are all there. */
+  /** Executions of which all parts were read. */
   readonly whole: ReadonlySet<number>;
   readonly records: readonly LedgerRecord[];
   readonly flows: ReadonlyMap<string, FlowState>;
@@ -34,8 +34,8 @@ interface Answer {
 }
 
 /**
- * Of a lane: its head and who is next, because only a head can go; and its last place. Of an execution that could end by
- * as many packets as there are here, or is not there yet: all its parts. Whatever is only moved on comes without its payload.
+ * Reads, for a lane: its first packets, because only the head can be removed, and its last position. For an execution that could end with
+ * the packets at hand, or does not exist yet: all its parts. Payloads are read only where they are needed.
  */
 const readStatement = {
   name: "read",

@@ -1,7 +1,7 @@
 import type { LedgerRecord } from "../../../../core/ledger/record.js";
 import type { Columns, Scalar } from "../../parameters/columns.js";
 
-/** A record of the ledger as packets write it. `was` is the revision that it replaces, and stands last. */
+/** A ledger record as packets write it. The last column, `was`, is the revision that it replaces. */
 export const recordColumns: Columns = [
   ["scope", "text"],
   ["key", "text"],

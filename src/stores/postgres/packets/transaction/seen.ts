@@ -7,7 +7,7 @@ export interface SeenPart extends RecordId {
   readonly node: string;
 }
 
-/** Packets as they are now, without a lock: what they name of lanes, keys and executions does not change while they are there. */
+/** Packets read without a lock: their lane, key and execution never change. */
 export class SeenPackets {
   readonly packets = new Map<number, PacketRow>();
   readonly #held = new Map<number, PacketRow[]>();
@@ -15,7 +15,7 @@ export class SeenPackets {
 
   static readonly none = new SeenPackets();
 
-  /** Those that are held by its key. */
+  /** Packets that are held by the key of this packet. */
   heldBehind(no: number): readonly PacketRow[] {
     return this.#held.get(no) ?? [];
   }

@@ -7,7 +7,7 @@ import type { Locked } from "./lock.js";
 import type { Loaded } from "./read.js";
 import { laneName, Wishes } from "./wishes.js";
 
-/** The verbs asked for something that was not locked and read: it is, the next time. */
+/** The rules needed a row that was not locked and read. The transaction is retried with it. */
 export class Missing extends Error {
   readonly wishes = new Wishes();
 }
@@ -18,15 +18,15 @@ export interface PacketChanges {
   readonly changed: readonly PacketRow[];
   readonly begun: readonly ExecutionRow[];
   readonly executions: readonly ExecutionRow[];
-  /** Executions that have ended: what was kept of them goes. */
+  /** Executions that have ended: their kept packets are removed. */
   readonly ended: readonly number[];
   readonly notes: readonly (ExecutionNote & { readonly execution: number })[];
-  /** Each with the revision that was read; 0 where there was none. */
+  /** Each with the revision that was read; 0 if there was no record. */
   readonly records: readonly { readonly next: LedgerRecord; readonly was: number }[];
   readonly past: readonly (AttemptEntry & RecordId)[];
 }
 
-/** The part of the database that a transaction has locked and read. The verbs work on it; what they changed is written then. */
+/** The rows that a transaction has locked and read. The rules change them in memory, and the changes are written afterwards. */
 export class LoadedTable extends MemoryTable {
   readonly #packets: ReadonlyMap<number, PacketRow>;
   readonly #executions: ReadonlyMap<number, ExecutionRow>;
@@ -51,7 +51,7 @@ export class LoadedTable extends MemoryTable {
     this.#locked = locked;
     this.#revisions = new Map([...records].map(([id, { rev }]) => [id, rev]));
     this.#whole = new Set(loaded.whole);
-    // A lane's rows in the order of their places: the first to come is its head.
+    // Rows of a lane in the order of their positions: the first one inserted is the head.
     for (const row of [...loaded.packets].sort((a, b) => (a.place ?? 0) - (b.place ?? 0))) this.insert(row);
     for (const row of loaded.executions) super.insertExecution(row);
     for (const [flow, state] of loaded.flows) this.flows.set(flow, state);
@@ -61,7 +61,7 @@ export class LoadedTable extends MemoryTable {
   }
 
   override packet(no: number): PacketRow | undefined {
-    assert(this.#wishes.packets.has(no), `packet ${no} was asked for and not read`);
+    assert(this.#wishes.packets.has(no), `packet ${no} was read by the transaction`);
     return super.packet(no);
   }
 
@@ -98,7 +98,7 @@ export class LoadedTable extends MemoryTable {
   }
 
   override note(execution: number, note: ExecutionNote): void {
-    // Whether it is still there, and not purged.
+    // Not if the execution was purged.
     if (this.execution(execution) !== undefined) super.note(execution, note);
   }
 
@@ -110,7 +110,7 @@ export class LoadedTable extends MemoryTable {
   changes(): PacketChanges {
     const [packets, executions] = [[...this.packets.values()], [...this.executions.values()]];
     return {
-      // What was kept goes with the end of its execution.
+      // Kept packets are removed when their execution ends.
       removed: [...this.#packets.values()].filter(({ no, state }) => state !== "kept" && !this.packets.has(no)).map(({ no }) => no),
       inserted: packets.filter(({ no }) => !this.#packets.has(no)),
       changed: packets.filter((row) => this.#packets.has(row.no) && this.#packets.get(row.no) !== row),
@@ -127,7 +127,7 @@ export class LoadedTable extends MemoryTable {
     if (!this.#locked.lanes.has(laneName({ ...queue, lane }))) throw missing((wishes) => wishes.lane(queue, lane));
   }
 
-  /** A record that came to be after the lock is not locked: whoever holds it could let go of it without seeing us wait. */
+  /** A record that was created after the lock statement is not locked: its owner could settle it without seeing that a packet waits. */
   #requireKey(id: RecordId): void {
     const row = rowOf(id);
     const there = this.#revisions.has(row);
@@ -136,7 +136,7 @@ export class LoadedTable extends MemoryTable {
 }
 
 function missing(wish: (wishes: Wishes) => void): Missing {
-  const error = new Missing("something is needed that was not read");
+  const error = new Missing("a row is needed that was not read");
   wish(error.wishes);
   return error;
 }

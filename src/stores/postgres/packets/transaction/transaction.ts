@@ -8,16 +8,16 @@ import { LoadedTable, Missing } from "./table.js";
 import { Wishes } from "./wishes.js";
 import { Overtaken, write } from "./write.js";
 
-/** What is found out on the way is locked too the next time: lanes and executions of packets that are held by a key, say. */
+/** Each retry also locks rows that the previous try found missing, such as lanes and executions of packets that a key holds. */
 const triesMax = 6;
 
-/** Somebody was faster, or two waited for each other: nothing was changed, and another time it goes through. */
+/** Serialization failure, deadlock or duplicate key: nothing was changed, and a retry can succeed. */
 const lostRace = /^(40001|40P01|23505)$/;
 export const waitedTooLong = "55P03";
 
 /**
- * Locks and reads what is wished for, lets the verbs work on it, and writes what they changed: three trips, however much it
- * is. In an open transaction.
+ * Inside an open transaction: locks and reads rows, applies the rules, and writes the changes. Three round trips for any number of
+ * rows.
  */
 export async function decideInside<T>(
   connection: PacketConnection,
@@ -31,7 +31,7 @@ export async function decideInside<T>(
   return result;
 }
 
-/** Undefined when it lost every race, and changed nothing. `extra` is what an earlier try found missing. */
+/** Runs `work` in a transaction. Undefined if it lost every race and changed nothing. `extra`: rows that earlier tries found missing. */
 export async function inTransaction<T>(client: PgClient, waitMsMax: number, work: (extra: Wishes) => Promise<T>): Promise<T | undefined> {
   const extra = new Wishes();
   for (let tries = 1; tries <= triesMax; tries++) {
@@ -41,7 +41,7 @@ export async function inTransaction<T>(client: PgClient, waitMsMax: number, work
       await client.query("COMMIT");
       return result;
     } catch (error) {
-      // When a rollback fails, its own error counts: the connection is broken, and has to be given up.
+      // If the rollback fails, its error is thrown: the connection is broken.
       await client.query("ROLLBACK");
       if (!isRace(error)) throw error;
       if (error instanceof Missing) extra.add(error.wishes);

@@ -7,7 +7,7 @@ export interface Lane extends QueueId {
   readonly lane: string;
 }
 
-/** Parts that wait at a port of a node: the first ones, as many as can be taken. */
+/** The first parts that wait at a port of a node, as many as can be joined. */
 export interface PortWish {
   readonly execution: number;
   readonly node: string;
@@ -16,15 +16,15 @@ export interface PortWish {
 }
 
 /**
- * What a transaction may touch. What others could change, or add to, meanwhile is locked before it is read: lanes, by
- * their name; executions, and with them their parts; keys, and with them whoever is held by them; packets to settle.
+ * The rows that a transaction may touch. Rows that other transactions could change or add to are locked before they are read: lanes, by
+ * name; executions, with their parts; keys, with the packets that they hold; packets to settle.
  */
 export class Wishes {
-  /** Whether they are there, and whose they are now. */
+  /** Packets to read: whether they exist, and who owns them. */
   readonly packets = new Set<number>();
   readonly settled = new Set<number>();
   readonly executions = new Set<number>();
-  /** Executions that end: all their parts. */
+  /** Executions that end: all their parts are needed. */
   readonly ends = new Set<number>();
   readonly keys = new Map<string, RecordId>();
   readonly lanes = new Map<string, Lane>();
@@ -67,12 +67,12 @@ export class Wishes {
   }
 }
 
-/** Also what its lock is named by. */
+/** Also the name of the lane's lock. */
 export function laneName({ flow, queue, lane }: Lane): string {
   return JSON.stringify([flow, queue, lane]);
 }
 
-/** What the operation itself names, and what was seen of the packet that it settles. */
+/** The rows that follow from the operation, and from what was read of the packet that it settles. */
 export function wishesOf(operation: PacketOperation, seen: SeenPackets): Wishes {
   const wishes = new Wishes();
   for (const packet of operation.packets) {
@@ -96,7 +96,7 @@ export function wishesOf(operation: PacketOperation, seen: SeenPackets): Wishes 
   const goes = to.kind === "done" || to.kind === "dead";
   if (goes) wishes.key(packet.key).lane(packet, packet.lane);
   if (goes || outputs.length > 0) wishes.execution(packet.execution);
-  // What is held by its key is acknowledged with it.
+  // Packets that are held by its key are acknowledged with it.
   if (to.kind === "done") for (const held of seen.heldBehind(no)) wishes.lane(held, held.lane).execution(held.execution);
   return wishes;
 }
@@ -109,7 +109,7 @@ function placing(wishes: Wishes, { flow, queue, execution, key, lane, join, clai
   if (join !== null && execution !== null) for (const id of seen.keysOfParts(execution, join.node)) wishes.key(id);
 }
 
-/** A dead letter that is delivered again, or removed. */
+/** The rows for retrying or discarding a dead letter. */
 export function letterWishes(no: number, seen: SeenPackets): Wishes {
   const wishes = new Wishes();
   wishes.packets.add(no);

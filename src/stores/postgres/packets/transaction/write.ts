@@ -2,6 +2,7 @@ import { notesMax } from "../../../../core/packets/packet.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { type Columns, type Scalar, unnest } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";
+import { notify } from "../notify.js";
 import {
   changeColumns,
   changeValues,
@@ -12,20 +13,19 @@ import {
   packetColumns,
   packetValues,
 } from "../row.js";
-import { tell } from "../tell.js";
 import { recordColumns, recordValues } from "./record.js";
 import type { PacketChanges } from "./table.js";
 
-/** Somebody was faster: what was read is not what is there. */
+/** Another transaction changed a row after it was read: the transaction must be rolled back and retried. */
 export class Overtaken extends Error {}
 
 interface Part {
   readonly name: string;
   readonly columns: Columns;
   readonly rows: readonly (readonly Scalar[])[];
-  /** The statement over the rows `a`. */
+  /** Returns the statement that writes the rows `a`. */
   readonly write: (rows: string) => string;
-  /** Not each of the rows has to be done. */
+  /** Not every row has to match. */
   readonly any?: true;
 }
 
@@ -37,7 +37,7 @@ const noteColumns: Columns = [
   ["packet", "bigint"],
   ["about", "text"],
 ];
-/** Which one of its execution's a note would be. */
+/** Numbers the notes of each execution, after those that exist. */
 const nth = `SELECT a.*, row_number() OVER (PARTITION BY a.execution ORDER BY a.ord)
   + (SELECT count(*) FROM $schema.notes n WHERE n.execution = a.execution) AS nth`;
 const pastColumns: Columns = [
@@ -53,9 +53,9 @@ const pastColumns: Columns = [
 const numbers: Columns = [["no", "bigint"]];
 
 /**
- * Everything that has changed, in one statement: a data-modifying part for each kind of change. No row is in two of them. They
- * come in three groups, so that there are few statements to be planned. What had to be there and was not is an `Overtaken`:
- * the transaction is to be rolled back.
+ * Writes all changes in one statement, with a data-modifying part for each kind of change. No row is in two of them. The parts form
+ * three groups, so that there are few different statements to plan. Throws `Overtaken` if a row that must exist does not:
+ * the transaction must be rolled back.
  */
 export async function write(connection: PacketConnection, changes: PacketChanges, claim?: number): Promise<void> {
   const groups = Object.entries(groupsOf(changes, claim)).filter(([, parts]) => parts.some(({ rows }) => rows.length > 0));
@@ -71,10 +71,10 @@ export async function write(connection: PacketConnection, changes: PacketChanges
     values.push(...(rows.length === 0 ? columns.map(() => "{}") : binaryColumns(rows, columns)));
     before += columns.length;
   }
-  const tells = concernsOthers(changes);
-  if (tells) answers.push(`'told', ${tell}::text`);
+  const notifies = concernsOthers(changes);
+  if (notifies) answers.push(`'notified', ${notify}::text`);
   const text = `WITH ${withs.join(",\n")}\nSELECT json_build_object(${answers.join(", ")})::text AS answer`;
-  const name = ["write", claim === undefined ? "" : "claim", ...groups.map(([group]) => group), tells ? "tell" : ""]
+  const name = ["write", claim === undefined ? "" : "claim", ...groups.map(([group]) => group), notifies ? "notify" : ""]
     .filter(Boolean)
     .join("-");
   const done = await ask<Record<string, number>>(connection, { name, text }, values);
@@ -82,7 +82,7 @@ export async function write(connection: PacketConnection, changes: PacketChanges
   if (short) throw new Overtaken(short.name);
 }
 
-/** Others can claim what nobody has now, and may wait for the end of an execution. */
+/** Whether other processes must be notified: there are packets to claim, or an execution has ended. */
 function concernsOthers({ inserted, changed, ended }: PacketChanges): boolean {
   return ended.length > 0 || [...inserted, ...changed].some(({ owner, state }) => owner === null && state === "due");
 }
@@ -110,7 +110,7 @@ function groupsOf(changes: PacketChanges, claim: number | undefined): Record<str
   const counts: Part[] = [
     {
       ...{ name: "kept", columns: numbers, rows: ended.map((no) => [no]), any: true },
-      // Those that this transaction has itself are in the parts above.
+      // Kept packets that this transaction has loaded are in the parts above.
       write: (rows) => `DELETE FROM $schema.packets p USING ${rows} WHERE p.execution = a.no AND p.state = 'kept'`,
     },
     {

@@ -8,12 +8,12 @@ const rowsMax = 10_000;
 export interface CachedPacket {
   readonly row: PacketRow;
   readonly bundle: Bundle;
-  /** The packet's place in the bundle. */
+  /** The packet's index in the bundle. */
   readonly at: number;
 }
 
 /**
- * The bundles, and the packets left in them, that this process remembers from one transaction to the next. Only a hint: every
+ * Cache of bundles and their remaining packets, from one transaction of this process to the next. Only a hint: every
  * transaction compares a bundle with the file before it uses the cached packets. A rollback has to call `forget`.
  */
 export class BundleCache {
@@ -32,30 +32,33 @@ export class BundleCache {
     return [...this.#rows.values()].map(({ row }) => row).filter(({ owner }) => owner === worker);
   }
 
-  /** False: a packet of this number was cached already. */
+  /** Returns false if a packet with this number was already cached. */
   set(row: PacketRow, bundle: Bundle, at: number): boolean {
     const before = this.#rows.size;
     this.#rows.set(row.no, { row, bundle, at });
     return this.#rows.size > before;
   }
 
-  /** False: the packet was not cached. */
+  /** Returns false if the packet was not cached. */
   delete(no: number): boolean {
     return this.#rows.delete(no);
   }
 
-  /** The file has this bundle. */
+  /** Caches a bundle that is in the file. */
   addBundle(bundle: Bundle): void {
     this.#bundles.set(bundle.no, bundle);
   }
 
-  /** The file does not have this bundle, or has it with other packets left. */
+  /** Removes a bundle that is not in the file, or has other remaining packets there. */
   removeBundle(bundle: Bundle): void {
     this.#bundles.delete(bundle.no);
     if (bundle.left > 0) for (const cached of this.#rows.values()) if (cached.bundle === bundle) this.#rows.delete(cached.row.no);
   }
 
-  /** Called only before a transaction begins: during one, the cache also has packets that are not yet in the file. */
+  /**
+   * Limits the size of the cache. Only before a transaction begins: during one, the cache also has packets that are not yet in the
+   * file.
+   */
   trim(): void {
     if (this.#rows.size > rowsMax) this.forget();
   }

@@ -17,7 +17,7 @@ interface NewBundle {
 }
 
 /**
- * The bundles as one transaction reads and changes them. A packet is in one bundle or is a row, never both: a packet that
+ * The bundles that one transaction reads and changes. A packet is either in one bundle or a row: a packet that
  * leaves its bundle without being settled becomes a row in the same commit. Nothing is written to the file before `finish`.
  */
 export class BundleTransaction {
@@ -26,9 +26,9 @@ export class BundleTransaction {
   readonly #owned: Remembered<PacketRow>;
   readonly #cache: BundleCache;
   readonly #made: NewBundle[] = [];
-  /** By worker: the new bundle that takes its next packet. */
+  /** By worker: the new bundle for its next packet. */
   readonly #open = new Map<number, NewBundle>();
-  /** Bundles that this transaction has found in the file exactly as they are in the cache, or has made itself. */
+  /** Bundles that are the same in the file and in the cache, or that this transaction has created. */
   readonly #comparedWithFile = new Set<Bundle>();
   readonly #changed = new Set<Bundle>();
   readonly #spans = new Map<number, readonly Span[]>();
@@ -45,20 +45,20 @@ export class BundleTransaction {
     const length = textLength(row);
     const fresh = this.#room(row.owner as number, length);
     const isNew = this.#cache.set(row, fresh.bundle, fresh.rows.length);
-    assert(isNew, "a packet's number is given once");
+    assert(isNew, "a packet's number is used once");
     fresh.rows.push(row);
     fresh.queues.push(queue);
     fresh.length += length;
     fresh.bundle.left += 1;
   }
 
-  /** The packet as this process has cached it. Undefined: it is not cached, or the file no longer has its bundle like this. */
+  /** The cached packet. Undefined: it is not cached, or its bundle has changed in the file. */
   cached(no: number): PacketRow | undefined {
     const known = this.#cache.get(no);
     return known !== undefined && this.#isAsInFile(known.bundle) ? known.row : undefined;
   }
 
-  /** Looks in the file for a packet that is neither cached nor a row: another process may have bundled it. */
+  /** Searches the file for a packet that is neither cached nor a row: another process may have bundled it. */
   find(no: number): PacketRow | undefined {
     for (const span of this.#spansOf(workerOf(no))) if (span.no <= no && no <= span.last) this.#load(span.no);
     return this.cached(no);
@@ -77,7 +77,7 @@ export class BundleTransaction {
     return known.row;
   }
 
-  /** Removes the packet from its bundle. False: the packet is in no bundle. */
+  /** Removes the packet from its bundle. Returns false if the packet is not in a bundle. */
   remove(no: number): boolean {
     const known = this.#cache.get(no);
     if (known === undefined || !this.#isAsInFile(known.bundle)) return false;
@@ -120,7 +120,7 @@ export class BundleTransaction {
     return spans;
   }
 
-  /** Reads a bundle from the file, and caches the packets that are left in it. */
+  /** Reads a bundle from the file and caches its remaining packets. */
   #load(no: number): void {
     const known = this.#cache.bundle(no);
     if (known !== undefined && this.#isAsInFile(known)) return;

@@ -2,11 +2,11 @@ import { numbersPerWorker } from "../../../../core/packets/packet.js";
 import type { PacketRow } from "../../../../core/packets/rules/table.js";
 
 /**
- * Packets that one worker claimed in the commit that sent them, in one row of the file. The worker settles nearly all of
- * them a moment later: a row for each packet would be written only to be deleted.
+ * Packets that one worker claimed in the commit that sent them, stored as one row. The worker settles nearly all of
+ * them a moment later: separate rows would be written only to be deleted.
  *
  *   new      a transaction fills it, and writes it before COMMIT
- *   written  some of its packets may be gone: they are settled, or have become rows
+ *   written  some of its packets may be gone: settled, or moved to their own rows
  *   deleted  when its last packet is gone
  */
 export interface Bundle {
@@ -15,17 +15,17 @@ export interface Bundle {
   /** With `goneText`: the columns as this process last read or wrote them, to compare them with the file. */
   packets: string;
   goneText: string | null;
-  /** Places of the packets that are gone. */
+  /** Indexes of the packets that are gone. */
   readonly gone: number[];
   /** How many packets are not gone. */
   left: number;
 }
 
-/** Fewer packets cost less as rows. */
+/** With fewer packets, separate rows are cheaper. */
 export const packetsMin = 2;
 export const packetsMax = 128;
 export const lengthMax = 65_536;
-/** A longer packet would fill a bundle by itself, and its text would stay in the file until the bundle's last packet is gone. */
+/** A longer packet is not bundled: it would fill a bundle by itself, and stay in the file until the bundle's last packet is gone. */
 const textLengthMax = 4096;
 
 export function workerOf(no: number): number {
@@ -33,8 +33,8 @@ export function workerOf(no: number): number {
 }
 
 /**
- * Whether a bundle can keep all that the row says. A packet that is inserted with an owner was sent and claimed in this
- * commit. Its number must be one of its owner's numbers: bundles are found by them.
+ * Whether a bundle can store the row. A packet that is inserted with an owner was sent and claimed in this
+ * commit. Its number must be in its owner's range, because bundles are found by it.
  */
 export function canBeBundled(row: PacketRow): boolean {
   const { no, owner, attempt, lane, part, parts, letter, dueAt, createdAt } = row;

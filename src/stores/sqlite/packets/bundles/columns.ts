@@ -10,14 +10,14 @@ export interface BundleColumns {
   readonly no: number;
   readonly last: number;
   readonly created_at: number;
-  /** For each edge: what all of its packets share. */
+  /** For each edge: what all its packets have in common. */
   readonly edges: string;
   /**
    * For each packet: its number, the index of its edge in `edges`, its execution, the length of its payload; on an edge with a
    * key also the lengths of key and fingerprint. Numbers of packets and executions count from `no`.
    */
   readonly packets: string;
-  /** Payloads, keys and fingerprints, one behind the other. As JSON, every quote in them would have to be escaped. */
+  /** Payloads, keys and fingerprints, concatenated. Not JSON, which would have to escape every quote in them. */
   readonly payloads: string;
 }
 
@@ -65,7 +65,7 @@ function isKeyedAs(keyed: Keyed | null, key: PacketKey | null): boolean {
 /** What is the same for all bundled packets: see `canBeBundled`. */
 const plain = { lane: null, join: null, delayMs: 0, claim: true } as const;
 
-/** All packets of the bundle, in their places, also those that are gone. */
+/** All packets of the bundle, by index, including those that are gone. */
 export function toRows(columns: BundleColumns, nameOf: (queue: number) => QueueId): PacketRow[] {
   const { no: first, created_at: createdAt } = columns;
   const edges = (JSON.parse(columns.edges) as Edge[]).map(([queue, letter, keyed]) => ({ ...nameOf(queue), letter, keyed }));

@@ -24,7 +24,7 @@ export function readSpans(sql: Prepared, worker: number): Span[] {
   return sql(selectSpans).all(first, first + numbersPerWorker - 1) as Span[];
 }
 
-/** A bundle, with all packets that it was written with, in their places. */
+/** A bundle with all packets that it was written with, by index, including those that are gone. */
 export function readBundle(sql: Prepared, queues: QueueNumbers, no: number): { bundle: Bundle; rows: PacketRow[] } {
   const found = sql(selectBundle).get(no) as Found;
   const rows = toRows(found, (queue) => queues.name(queue));
@@ -32,7 +32,7 @@ export function readBundle(sql: Prepared, queues: QueueNumbers, no: number): { b
   return { bundle: { no, packets: found.packets, goneText: found.gone, gone, left: rows.length - gone.length }, rows };
 }
 
-/** The packets left in all bundles: at most as many as all workers own at once. */
+/** The remaining packets of all bundles: at most as many as all workers own. */
 export function readBundled(sql: Prepared, queues: QueueNumbers): PacketRow[] {
   return (sql(selectAll).all() as Found[]).flatMap((found) => {
     const gone = new Set(goneOf(found));
@@ -45,9 +45,9 @@ function goneOf({ gone }: Found): number[] {
 }
 
 /**
- * Whether the file still has the bundle as it is in the cache. Another connection may have settled packets of the bundle, or
- * made rows of them because their worker's lease lapsed. Or all of its packets are gone and were sent again, maybe together
- * with others: that is another bundle under the same number. Without this comparison a packet could be settled twice.
+ * Whether the file still has the bundle as it is in the cache. Another connection may have settled packets of the bundle, or moved
+ * them to rows because their worker's lease expired. Or all of its packets are gone and were sent again, perhaps together
+ * with others, as a new bundle with the same number. Without this comparison a packet could be settled twice.
  */
 export function isInFile(sql: Prepared, { no, packets, goneText }: Bundle): boolean {
   const found = sql(selectGone).get(no, packets) as Pick<Found, "gone"> | undefined;
@@ -61,7 +61,7 @@ export function writeBundle(sql: Prepared, bundle: Bundle, rows: readonly Packet
   bundle.packets = packets;
 }
 
-/** Writes which packets of the bundle are gone; deletes the bundle when none is left. */
+/** Writes which packets of the bundle are gone; deletes the bundle if none is left. */
 export function writeGone(sql: Prepared, bundle: Bundle): void {
   if (bundle.left > 0) {
     bundle.goneText = JSON.stringify(bundle.gone);

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 
-/** The call that tells whoever watches packets that something may be theirs. It is heard when, and only if, it is committed. */
-export const tell = "pg_notify('$channel', '')";
+/** Notifies processes that watch packets. The notification is delivered when, and only if, the transaction commits. */
+export const notify = "pg_notify('$channel', '')";
 
-/** A channel of their own: whoever watches runs hears nothing of packets. A name may be as long as a schema's, hence the hash. */
+/** A separate channel from that of runs. The schema is hashed, because a channel's name must not be longer than a schema's. */
 export function packetChannel(schema: string): string {
   return `onceflow_packets_${createHash("sha256").update(schema).digest("hex").slice(0, 24)}`;
 }
 
-/** A statement with the names of the schema and of its channel in it. */
+/** Replaces the placeholders for the schema and its channel. */
 export function inSchema(text: string, schema: string): string {
   return text.includes("$channel")
     ? text.replaceAll("$schema", schema).replaceAll("$channel", packetChannel(schema))
