@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { effectKeyOf } from "../../src/core/ledger/key.js";
 import { createStore } from "../../src/core/store/create-store.js";
@@ -11,6 +10,7 @@ import { open } from "../../src/stores/open.js";
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../../src/testing/simulator/world.js";
 import { callsIn } from "../kit/effects.js";
+import { letTimePass } from "../kit/real-time.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { muteWarnings } from "../kit/warnings.js";
 
@@ -168,14 +168,14 @@ describe("HTTP, simulated", () => {
       const effects = new EffectLedger({ honoursKeys: true });
       const operations = [0, 1, 2].map((i): Operation => ({ key: `k-${seed}-${i}`, effect: "keyed", answers: new Set() }));
       const ask = async (operation: Operation, mayCrash: boolean): Promise<void> => {
-        await delay(random.between(0, 20));
+        await letTimePass(random.between(0, 20), "the interleavings are those of real time");
         const store = random.pick(stores);
         const dying = new Error("died");
         const die = () => {
           throw dying;
         };
         const used = mayCrash ? withCrashPoint(store, random.pick(points), die) : store;
-        const handler = handlerOn(used, operation, effects, () => delay(random.between(0, 5)), { leaseMs: 100 });
+        const handler = handlerOn(used, operation, effects, () => letTimePass(random.between(0, 5), "the same"), { leaseMs: 100 });
         const response = await handler(requestOf(operation)).catch((error: unknown) => {
           if (error !== dying) throw error;
           crashes += 1;

@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, MismatchError, open, type SqliteTx, type Store, type Tx } from "onceflow";
 import { createInbox, type Handled, type InboxOptions, type Message, PermanentError } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { newOwner } from "../../src/core/ledger/owner.js";
+import { letTimePass } from "../kit/real-time.js";
+import { settled } from "../kit/until.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
 const postgres = inject("postgres");
@@ -82,7 +83,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
       Array.from({ length: 10 }, () =>
         inbox.handle(message, async () => {
           calls += 1;
-          await delay(20);
+          await letTimePass(20, "the other copies arrive while this one runs");
           return calls;
         }),
       ),
@@ -405,7 +406,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const handled = await inbox.handleBatch(batch, async ({ payload }) => {
       calls.set(payload.order, (calls.get(payload.order) ?? 0) + 1);
       // All have begun before the first one ends: they share a flush, which takes 512 of them.
-      await delay(1);
+      await settled();
       if (payload.order === "o-7") boom();
       return payload.order;
     });

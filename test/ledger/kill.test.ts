@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { type Inspection, inspect, list, open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { callsIn } from "../kit/effects.js";
 import { takeTurns } from "../kit/heavy.js";
 import { Program } from "../kit/program.js";
+import { letTimePass } from "../kit/real-time.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
@@ -48,7 +48,7 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
 
   let [calls, killedAt] = [0, performance.now()];
   while ((await unsettled(store, keys)) > 0) {
-    await delay(killEveryMs * (0.5 + Math.random()));
+    await letTimePass(killEveryMs * (0.5 + Math.random()), "a kill comes at a moment that no event chooses");
     const now = callsIn(provider.effects);
     if (now === calls && performance.now() - killedAt < patienceMs) continue;
     [calls, killedAt] = [now, performance.now()];

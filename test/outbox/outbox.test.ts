@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox, type OutboxOptions, type OutboxRelay, type RelayOptions } from "onceflow/outbox";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { until } from "../kit/until.js";
+import { gate } from "../kit/gate.js";
+import { settled, until } from "../kit/until.js";
 import { Broker, type Place, places } from "./scene.js";
 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
@@ -340,15 +341,21 @@ test("a store that closes stops its relays first", async () => {
   const store = await open("memory:");
   const outbox = createOutbox(store, { name: "o" });
   await outbox.add(undefined, { payload: 1 });
-  let ended = false;
-  let began = false;
+  let [ended, closed] = [false, false];
+  const [began, free] = [gate(), gate()];
   outbox.relay(async () => {
-    began = true;
-    await new Promise<void>((go) => setTimeout(go, 20));
+    began.open();
+    await free.opened;
     ended = true;
   });
-  await until("publishing has begun", () => began);
-  await store.close();
+  await began.opened;
+  const closing = store.close().then(() => {
+    closed = true;
+  });
+  await settled();
+  expect(closed).toBe(false);
+  free.open();
+  await closing;
   expect(ended).toBe(true);
   expect(outbox.metrics).toMatchObject({ published: 1, inFlight: 0 });
 });

@@ -227,6 +227,7 @@ function run(wanted: readonly Block[], env: NodeJS.ProcessEnv): Promise<Map<stri
     silent: true,
     env: { ...process.env, ...env },
   });
+  // biome-ignore lint/style/noRestrictedGlobals: a program that hangs is ended, so that its sample is named
   const tooLong = setTimeout(() => child.kill("SIGKILL"), runMsMax);
   child.on("message", (message) => {
     const { block, ...rest } = message as Ran;

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { cpuMs } from "../../../test/kit/cpu-time.js";
 import { loadFlows } from "../load/load-flows.js";
 
 /** The check of a packet with this schema. */
@@ -13,14 +14,6 @@ async function checkOf(schema: object) {
   expect(findings.filter(({ severity }) => severity === "error")).toEqual([]);
   const type = flows[0]?.nodes.get("A")?.outputs[0]?.packet;
   return (value: unknown) => type?.check(value).map(({ pointer, message }) => `${pointer} ${message}`) ?? [];
-}
-
-/** Of the processor: what other processes do does not count. */
-function cpuMs(work: () => void): number {
-  const before = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
 }
 
 const objects = (length: number) => Array.from({ length }, (_, i) => ({ id: i, tags: ["a", { b: i }] }));

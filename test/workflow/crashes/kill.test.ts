@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { workflow } from "onceflow/workflow";
@@ -8,6 +7,7 @@ import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { callsIn } from "../../kit/effects.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
@@ -42,9 +42,12 @@ async function killUntilDone(url: string, provider: EffectServer, { worse }: Wea
   const fleet = Array.from({ length: workers }, spawn);
   let kills = 0;
   let killAt = callsPerKill;
+  const isTime = () => callsIn(provider.effects) >= killAt;
   while (!(await allEnded(store))) {
-    await delay(20);
-    if (callsIn(provider.effects) < killAt) continue;
+    if (!isTime()) {
+      await letTimePass(20, "polls a store that may be down");
+      continue;
+    }
     const victim = Math.floor(Math.random() * workers);
     if (!ready.has(fleet[victim] as Program)) continue;
     void fleet[victim]?.kill();

@@ -214,12 +214,9 @@ onStores("a long run", ["sqlite"], (test) => {
     const doomed = await scene.workAndDie({ workflows: [long] });
     await start(long, [], { id: "l-1", store: doomed.store });
     await until("all steps are done", () => at.length >= 1000, 50_000);
-    const median = (from: number, to: number) => {
-      const each = at.slice(from + 1, to + 1).map((time, i) => time - (at[from + i] as number));
-      return each.sort((a, b) => a - b)[Math.floor(each.length / 2)] as number;
-    };
-    // Of single steps, and generous: the machine may be busy with something else at the one or the other time.
-    expect(median(799, 999)).toBeLessThan(5 * median(0, 200) + 5);
+    const fastest = (from: number, to: number) => Math.min(...at.slice(from + 1, to + 1).map((time, i) => time - (at[from + i] as number)));
+    // Of single steps: a busy machine slows most of them down, but not every one of 200.
+    expect(fastest(799, 999)).toBeLessThan(5 * fastest(0, 200) + 5);
     const looking = await scene.open();
     await until("it waits for its hook", async () => (await looking.runs.hook("go on")) !== undefined);
     doomed.die();

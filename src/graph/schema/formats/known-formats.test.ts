@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { cpuMs } from "../../../../test/kit/cpu-time.js";
 import { formatCheck } from "./known-formats.js";
 
 /** Formats, and parts of them, of which the official suite has no cases. */
@@ -101,14 +102,6 @@ describe.each(Object.entries(cases))("%s", (name, [valid, wrong]) => {
   test.each(valid)("%j", (text) => expect(check(text)).toBe(true));
   test.each(wrong)("not %j", (text) => expect(check(text)).toBe(false));
 });
-
-/** Of the processor: what other processes do does not count. */
-function cpuMs(work: () => void): number {
-  const before = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
-}
 
 /** Texts of which an expression that tries again never reaches the end. */
 const parts = ["a", "1", "a.", "1.", "a-", "/", "a:", ":", "%20", "~0", "{a}", "{a,", "a,", "\\", '"', "@", "[", "P1Y", " ", "0", "f:"];
