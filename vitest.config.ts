@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { fullOnly, isFull } from "./test/kit/effort.js";
 import { LongestFirst } from "./test/kit/longest-first.js";
 import { sourceOfPackage } from "./test/kit/source-of-package.js";
 
@@ -9,9 +10,13 @@ export default defineConfig({
   plugins: [sourceOfPackage()],
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts", "examples/**/*.test.ts"],
-    // Next.js is installed and built for it: npm run test:examples.
-    exclude: ["**/node_modules/**", "examples/stripe-events/nextjs.test.ts"],
-    globalSetup: ["test/kit/build.ts", "test/servers/global-setup.ts"],
+    exclude: [
+      "**/node_modules/**",
+      // Next.js is installed and built for it: npm run test:examples.
+      "examples/stripe-events/nextjs.test.ts",
+      ...(isFull ? [] : Object.keys(fullOnly).map((file) => `test/${file}`)),
+    ],
+    globalSetup: ["test/kit/memory-disk.ts", "test/kit/build.ts", "test/servers/global-setup.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 3,

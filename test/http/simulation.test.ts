@@ -10,6 +10,7 @@ import { open } from "../../src/stores/open.js";
 import { type Weather, withFaults } from "../../src/testing/simulator/faults.js";
 import { SimulatedProcess, World } from "../../src/testing/simulator/world.js";
 import { callsIn } from "../kit/effects.js";
+import { effort } from "../kit/effort.js";
 import { letTimePass } from "../kit/real-time.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { muteWarnings } from "../kit/warnings.js";
@@ -140,16 +141,17 @@ describe("HTTP, simulated", () => {
     return { crashes, answers, calls: callsIn(effects) };
   }
 
-  test("keeps its promises in 300 seeds", { timeout: 300_000 }, async () => {
+  const seeds = effort({ quick: 100, full: 300 });
+  test(`keeps its promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
     const total = { crashes: 0, answers: 0, calls: 0 };
-    for (let seed = 1; seed <= 300; seed++) {
+    for (let seed = 1; seed <= seeds; seed++) {
       const { crashes, answers, calls } = await simulateSeed(seed);
       total.crashes += crashes;
       total.answers += answers;
       total.calls += calls;
     }
     // A storm in which nothing goes wrong proves nothing.
-    expect(total.crashes).toBeGreaterThan(100);
+    expect(total.crashes).toBeGreaterThan(seeds / 3);
     expect(total.answers).toBeGreaterThan(total.calls);
   });
 

@@ -4,6 +4,7 @@ import { type Inspection, inspect, list, open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { callsIn } from "../kit/effects.js";
+import { effort, isFull } from "../kit/effort.js";
 import { takeTurns } from "../kit/heavy.js";
 import { Program } from "../kit/program.js";
 import { letTimePass } from "../kit/real-time.js";
@@ -21,7 +22,7 @@ interface Pace {
   readonly killEveryMs: number;
 }
 
-const usual: Pace = { keys: 200, workers: 5, killEveryMs: 100 };
+const usual: Pace = { keys: effort({ quick: 50, full: 200 }), workers: 5, killEveryMs: 100 };
 /** After a kill the next one waits for a call, for so long at most: who dies while it boots has shown nothing. */
 const patienceMs = 500;
 
@@ -137,7 +138,8 @@ describe(`SIGKILL every ${usual.killEveryMs} ms, ${usual.workers} processes, ${u
   cases(sqliteUrl, () => process.execPath));
 
 const node24 = inject("node24");
-describe.skipIf(!node24.ok)("the same on Node 24 with its built-in SQLite", () =>
+// Another driver of the same database: for the full tier.
+describe.skipIf(!node24.ok || !isFull)("the same on Node 24 with its built-in SQLite", () =>
   cases(sqliteUrl, () => (node24.ok ? node24.path : process.execPath)),
 );
 
@@ -154,7 +156,7 @@ describe.skipIf(!postgres.ok)("the same on PostgreSQL", () =>
 );
 
 // Its driver takes longer to load than the others' do: who is killed before that has shown nothing.
-const loading: Pace = { keys: 100, workers: 3, killEveryMs: 300 };
+const loading: Pace = { keys: effort({ quick: 30, full: 100 }), workers: 3, killEveryMs: 300 };
 const redis = inject("redis");
 describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.workers} processes: Redis`, () =>
   cases(
@@ -165,7 +167,7 @@ describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.w
 );
 
 // Who comes new sees a dead attempt for the first time, and waits a whole lease: processes have to live for longer than that.
-const watching: Pace = { keys: 40, workers: 3, killEveryMs: 200 };
+const watching: Pace = { keys: effort({ quick: 16, full: 40 }), workers: 3, killEveryMs: 200 };
 const dynamodb = inject("dynamodb");
 describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: DynamoDB Local`, () =>
   cases(

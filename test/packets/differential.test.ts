@@ -14,8 +14,9 @@ import { createPackets } from "../../src/stores/sqlite/packets/packets.js";
 import { OwnTransactions } from "../../src/stores/sqlite/transactions/own-transactions.js";
 import { beginOf, completed } from "../../src/testing/contract/ledger/operations.js";
 import { executionMembers, packetMembers } from "../../src/testing/contract/packets/packet-operations.js";
+import { effort } from "../kit/effort.js";
 
-const histories = 120;
+const histories = effort({ quick: 40, full: 120 });
 const stepsPerHistory = 70;
 const stepsPerLook = 7;
 const keys = ["k1", "k2"];

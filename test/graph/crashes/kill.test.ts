@@ -4,6 +4,7 @@ import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
 import { letTimePass } from "../../kit/real-time.js";
@@ -14,7 +15,7 @@ import { document, flow, leaseMs } from "../programs/kill-flow.js";
 takeTurns();
 
 /** ONCEFLOW_GRAPH_PACKETS=5000 is the whole of it. */
-const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? 150);
+const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? effort({ quick: 90, full: 150 }));
 const poisonEvery = 50;
 const workers = 4;
 const blowEveryMs = 300;

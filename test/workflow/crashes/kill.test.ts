@@ -5,6 +5,7 @@ import { workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { callsIn } from "../../kit/effects.js";
+import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
 import { letTimePass } from "../../kit/real-time.js";
@@ -13,11 +14,11 @@ import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
 takeTurns();
 
-const runs = 500;
+const runs = effort({ quick: 150, full: 500 });
 const stepsPerRun = 5;
 const workers = 4;
 /** One is killed whenever so many calls more have reached the other side, however long that takes here. */
-const callsPerKill = 40;
+const callsPerKill = effort({ quick: 25, full: 40 });
 
 /** The same name as in the workers; this process only starts, and never executes it. */
 const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));

@@ -1,0 +1,28 @@
+/**
+ * How much the tests do. `npm test` is the quick tier: every kind of proof, with fewer seeds, keys and kills.
+ * ONCEFLOW_TESTS=full is the full tier: all of them, and the files below.
+ */
+const tiers = ["quick", "full"] as const;
+
+const tier = process.env["ONCEFLOW_TESTS"] ?? "quick";
+if (!(tiers as readonly string[]).includes(tier)) throw new Error(`ONCEFLOW_TESTS: must be quick or full, is ${JSON.stringify(tier)}`);
+
+export const isFull: boolean = tier === "full";
+
+/** How many seeds, keys or kills a test has. */
+export function effort({ quick, full }: { readonly quick: number; readonly full: number }): number {
+  return isFull ? full : quick;
+}
+
+/** All rows in the full tier; in the quick one the first of every `of`, so that each kind of row is among them where neighbours are alike. */
+export function sample<T>(rows: readonly T[], of: number): readonly T[] {
+  return isFull ? rows : rows.filter((_, i) => i % of === 0);
+}
+
+/** Files of the full tier only, below test/, and what the quick tier has in their place. */
+export const fullOnly: Readonly<Record<string, string>> = {
+  "contract/encrypted.test.ts": "the contract of memory and SQLite a second time; ledger/encryption.test.ts has what encryption adds",
+  "contract/node24.test.ts": "the contract of SQLite a second time, on another Node",
+  "contract/pooler.test.ts": "the contract of PostgreSQL a second time, through PgBouncer",
+  "contract/redis-cluster.test.ts": "the contract of Redis a second time, on a cluster; stores/redis/cluster tests have what differs",
+};
