@@ -127,7 +127,7 @@ describe("the table of answers", () => {
       expect((await handler(asked({ key }))).status).toBe(409);
       away = false;
       const state = async () => (await inspect(store, { scope: "http POST /orders me", key }))?.state;
-      await vi.waitUntil(async () => (await state()) !== "running", { timeout: 10_000 });
+      await vi.waitUntil(async () => (await state()) !== "running", { timeout: 60_000 });
       expect(await state()).toBe(key === "returned" ? "completed" : "free");
     }
   });

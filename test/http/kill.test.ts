@@ -110,13 +110,13 @@ async function killed(storeUrl: string): Promise<void> {
 }
 
 describe("two processes, the same keys, and a SIGKILL again and again", () => {
-  test("SQLite", { timeout: 120_000 }, async () => {
+  test("SQLite", async () => {
     const folder = temporaryFolder(onTestFinished);
     await killed(`sqlite:${join(folder, "ledger.db")}`);
   });
 
   const postgres = inject("postgres");
-  test.skipIf(!postgres.ok)("PostgreSQL", { timeout: 120_000 }, async () => {
+  test.skipIf(!postgres.ok)("PostgreSQL", async () => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     onTestFinished(() => database.drop());
     await killed(database.url);

@@ -155,7 +155,7 @@ describe("HTTP, simulated", () => {
     expect(total.answers).toBeGreaterThan(total.calls);
   });
 
-  test("keeps its promises on SQLite, in real time", { timeout: 120_000 }, async () => {
+  test("keeps its promises on SQLite, in real time", async () => {
     const folder = temporaryFolder(onTestFinished);
     const stores = await Promise.all([1, 2, 3].map(() => open(`sqlite:${join(folder, "ledger.db")}`, { stallMsMax: 0 })));
     onTestFinished(async () => {

@@ -267,7 +267,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
       ...{ verb: "begin" as const, ...id, owner: newOwner(aloneMs), fingerprint: null, effect: "idempotent" as const },
       ...{ leaseMs: 60, retentionMs: 60_000, horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
     };
-    await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 10_000 }).toMatchObject({ kind: "started", attempt });
+    await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 60_000 }).toMatchObject({ kind: "started", attempt });
     store.release(begin.owner, id);
   }
 
@@ -316,12 +316,12 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     await expect.poll(() => said).toEqual(["first begins"]);
     const suspect = inbox.handle(paymentOf("o-1", "m-1"), until("suspect"));
     const record = async () => (await store.read({ scope: `inbox ${consumer}`, key: "o-1-charge" }))?.record;
-    await expect.poll(record, { timeout: 10_000 }).toMatchObject({ state: "free", attempt: 3 });
+    await expect.poll(record, { timeout: 60_000 }).toMatchObject({ state: "free", attempt: 3 });
     const late = inbox.handle(paymentOf("o-3"), until("late"));
     ends.shift()?.();
-    await expect.poll(() => said, { timeout: 10_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
+    await expect.poll(() => said, { timeout: 60_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
     ends.shift()?.();
-    await expect.poll(() => said, { timeout: 10_000 }).toContain("late begins");
+    await expect.poll(() => said, { timeout: 60_000 }).toContain("late begins");
     ends.shift()?.();
     expect(statuses(await Promise.all([first, suspect, late]))).toEqual(Array(3).fill("processed"));
     expect(said.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
@@ -338,7 +338,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
         end = go;
       });
     });
-    await expect.poll(() => began, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => began, { timeout: 60_000 }).toBe(true);
     expect(await inbox.handle(paymentOf("o-2"), () => end())).toMatchObject({ status: "processed" });
     expect((await suspect).status).toBe("processed");
   });
@@ -367,7 +367,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, retentionMs: 1 });
     expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "retry", attempt: 1 });
     expect(await inbox.handle(paymentOf("o-1"), () => 1)).toMatchObject({ status: "processed" });
-    await expect.poll(() => inbox.handle(paymentOf("o-1"), boom), { timeout: 10_000 }).toMatchObject({ status: "retry" });
+    await expect.poll(() => inbox.handle(paymentOf("o-1"), boom), { timeout: 60_000 }).toMatchObject({ status: "retry" });
     expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "dead" });
   });
 

@@ -101,7 +101,7 @@ function slowProvider(honoursKeys: boolean): Promise<EffectServer> {
 
 function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual): void {
   const { keys } = pace;
-  test("keyed: one applied effect per key, whatever was killed", { timeout: 120_000 }, async () => {
+  test("keyed: one applied effect per key, whatever was killed", { timeout: 600_000 }, async () => {
     const provider = await slowProvider(true);
     onTestFinished(() => provider.close());
     const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "keyed", provider, node(), pace);
@@ -115,7 +115,7 @@ function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual
     console.log(`killed ${kills}: ${keys} keys, ${sum.attempts} attempts, ${sum.rawCalls} raw calls, ${sum.applied} applied`);
   });
 
-  test("atMostOnce: no key is ever called twice, and the unknown ones are listed", { timeout: 120_000 }, async () => {
+  test("atMostOnce: no key is ever called twice, and the unknown ones are listed", { timeout: 600_000 }, async () => {
     const provider = await slowProvider(false);
     onTestFinished(() => provider.close());
     const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "atMostOnce", provider, node(), pace);

@@ -30,7 +30,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     await place?.drop();
   });
   const on = (title: string, body: (box: (options?: Partial<OutboxOptions>) => Outbox, broker: Broker) => Promise<void>) =>
-    test(title, { timeout: 60_000 }, async ({ skip }) => {
+    test(title, async ({ skip }) => {
       if (place === undefined) return skip(missing);
       const own = randomUUID();
       await body((options = {}) => createOutbox(store, { name: own, backoffMs: 10, ...options }), new Broker());

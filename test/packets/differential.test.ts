@@ -304,7 +304,7 @@ class History {
 describe("packets in memory and in SQLite answer and look the same", () => {
   const seeds = Array.from({ length: histories }, (_, i) => i + 1);
   for (let from = 0; from < histories; from += 20) {
-    test(`seeds ${from + 1} to ${from + 20}`, { timeout: 120_000 }, async () => {
+    test(`seeds ${from + 1} to ${from + 20}`, async () => {
       for (const seed of seeds.slice(from, from + 20)) {
         const pair = new Pair();
         const history = new History(seed, pair);

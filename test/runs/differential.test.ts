@@ -16,7 +16,7 @@ const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], th
  * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
  * ours, so that answers, runs, journals, mail and hooks have to be equal to the millisecond.
  */
-describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", { timeout: 120_000 }, () => {
+describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => {
   const ids = ["a", "b", "c", 'd"\\,{}', "é"] as const;
   const id = fc.constantFrom(...ids);
   const token = fc.constantFrom("t1", "t2", "t3");

@@ -21,7 +21,7 @@ const kills = 3;
 const callsPerKill = 3;
 
 onStoresInTurn("a server that is killed again and again", durableStores, (test) => {
-  test("takes every trigger once, and charges it once", { timeout: 180_000 }, async ({ scene }) => {
+  test("takes every trigger once, and charges it once", async ({ scene }) => {
     const { url } = scene;
     const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 40 });
     onTestFinished(() => provider.close());

@@ -29,7 +29,6 @@ const cases = [
 
 test.for(cases)(
   `one packet among ${healthy} kills its worker by $death, $workers workers on $place: it is a dead letter, all others are delivered`,
-  { timeout: 120_000 },
   async ({ place, death, workers }, context) => {
     const { url } = await places[place](context);
     const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 20 });

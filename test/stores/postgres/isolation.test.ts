@@ -73,7 +73,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     });
     const worker = await work(store, { workflows: [child, parent], pollMs: 20 });
     const run = await start(parent, [], { store });
-    await expect.poll(async () => await store.runs.hook(`hook ${level}`), { timeout: 10_000 }).toBeDefined();
+    await expect.poll(async () => await store.runs.hook(`hook ${level}`), { timeout: 60_000 }).toBeDefined();
     await resumeHook(`hook ${level}`, "said", { store });
     expect(await run.returnValue).toEqual([1, "said"]);
     const outbox = createOutbox(store, { name: "watched" });
@@ -81,7 +81,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     const relay = outbox.relay(({ payload }) => void published.push(payload), { pollMs: 20 });
     await outbox.add(undefined, { key: "lane", payload: 1 });
     await outbox.add(undefined, { payload: 2 });
-    await expect.poll(() => published.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => published.length, { timeout: 60_000 }).toBe(2);
     await relay.stop();
     await worker.stop();
     await closeAll(stores);
@@ -145,7 +145,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
       outboxes[i % 3]?.add(undefined, { id: `m-${i}`, key: `lane-${i % 7}`, payload: i }),
     );
     await Promise.all(adding);
-    await expect.poll(() => published.length, { timeout: 20_000 }).toBe(90);
+    await expect.poll(() => published.length, { timeout: 60_000 }).toBe(90);
     expect(new Set(published).size).toBe(90);
     await Promise.all(relays.map((relay) => relay.stop()));
     await closeAll(stores);

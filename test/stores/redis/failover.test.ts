@@ -71,7 +71,7 @@ function beginOf(name: string): Begin {
 
 const namesOf = (what: string, count: number) => Array.from({ length: count }, (_, i) => `${what}:${i}`);
 
-describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
+describe.skipIf(!inject("redis").ok)("failover", () => {
   let program: Found;
   beforeAll(async () => {
     program = await redisProgram();

@@ -19,7 +19,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that dies", () => {
     return { url: running.url, kill, restart, pid: () => running.pid as number };
   }
 
-  test("is killed and restarted under load, appendfsync always: every key once, nobody hangs", { timeout: 120_000 }, async ({ skip }) => {
+  test("is killed and restarted under load, appendfsync always: every key once, nobody hangs", async ({ skip }) => {
     const { url, kill, restart } = await ownServer(skip);
     const stores = await Promise.all([open(url), open(url), open(url)] as const);
     onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))));

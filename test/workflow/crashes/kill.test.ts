@@ -105,14 +105,14 @@ async function slowProvider(): Promise<EffectServer> {
 }
 
 describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed every ${callsPerKill} calls`, () => {
-  test("SQLite", { timeout: 180_000 }, async () => {
+  test("SQLite", { timeout: 600_000 }, async () => {
     const folder = temporaryFolder(onTestFinished);
     const provider = await slowProvider();
     const { store, kills } = await killUntilDone(`sqlite:${join(folder, "runs.db")}`, provider);
     report("SQLite", kills, await tally(store, provider));
   });
 
-  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 180_000 }, async (context) => {
+  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 600_000 }, async (context) => {
     const { url, strike, restarts } = await mortalPostgres(context);
     const provider = await slowProvider();
     const { store, kills } = await killUntilDone(url, provider, { worse: strike });

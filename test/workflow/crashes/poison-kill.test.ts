@@ -86,7 +86,7 @@ async function isOver(store: Store, ids: readonly string[]): Promise<boolean> {
   return runs.every((run) => run?.status === "parked" || run?.endedAt != null);
 }
 
-test("a promise that rejects before it is awaited ends no worker, and the run goes on to catch it", { timeout: 60_000 }, async () => {
+test("a promise that rejects before it is awaited ends no worker, and the run goes on to catch it", async () => {
   const { url, store, provider } = await place();
   const supervised = supervise(2, [url, provider.url]);
   await Promise.all(Array.from({ length: 6 }, (_, i) => start(healthy, [], { id: `healthy-${i}`, store })));
