@@ -24,5 +24,13 @@ export const fullOnly: Readonly<Record<string, string>> = {
   "contract/encrypted.test.ts": "the contract of memory and SQLite a second time; ledger/encryption.test.ts has what encryption adds",
   "contract/node24.test.ts": "the contract of SQLite a second time, on another Node",
   "contract/pooler.test.ts": "the contract of PostgreSQL a second time, through PgBouncer",
-  "contract/redis-cluster.test.ts": "the contract of Redis a second time, on a cluster; stores/redis/cluster tests have what differs",
+  "contract/redis-cluster.test.ts": "the contract of Redis a second time, on a cluster; stores/redis/failover.test.ts has a cluster, too",
+  "graph/crashes/poison-kill.test.ts":
+    "graph/crashes/suspects.test.ts has the same rules on virtual time, workflow/crashes/poison-kill.test.ts real deaths",
+  "graph/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
+  "inbox/kafka.test.ts": "the slowest broker; the others run the same suite, inbox/brokers/suite.ts",
+  "package/docs.test.ts": "runs every sample of the docs, which changes with the docs and the public API",
+  "stores/redis/slot-move.test.ts": "stores/redis/failover.test.ts moves a slot under load",
+  "stores/upgrade.test.ts": "data of earlier versions in every store, which changes with the migrations",
+  "workflow/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
 };
