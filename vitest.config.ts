@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { fullOnly, isFull } from "./test/kit/effort.js";
 import { LongestFirst } from "./test/kit/longest-first.js";
 import { sourceOfPackage } from "./test/kit/source-of-package.js";
 
@@ -9,11 +10,16 @@ export default defineConfig({
   plugins: [sourceOfPackage()],
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts", "examples/**/*.test.ts"],
-    // Next.js is installed and built for it: npm run test:examples.
-    exclude: ["**/node_modules/**", "examples/stripe-events/nextjs.test.ts"],
-    globalSetup: ["test/kit/build.ts", "test/servers/global-setup.ts"],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    exclude: [
+      "**/node_modules/**",
+      // Next.js is installed and built for it: npm run test:examples.
+      "examples/stripe-events/nextjs.test.ts",
+      ...(isFull ? [] : Object.keys(fullOnly).map((file) => `test/${file}`)),
+    ],
+    globalSetup: ["test/kit/memory-disk.ts", "test/kit/build.ts", "test/servers/global-setup.ts"],
+    // For what hangs. No test counts on a limit: on a busy machine everything takes ten times as long.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     reporters: process.env["CI"] ? ["verbose"] : ["default"],

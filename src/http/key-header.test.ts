@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { cpuMs } from "../../test/kit/cpu-time.js";
 import { fc } from "../../test/kit/properties.js";
 import { readKey } from "./key-header.js";
 
@@ -33,9 +34,10 @@ describe("the key header", () => {
   });
 
   test("is parsed in linear time, also if malformed", () => {
-    const at = performance.now();
-    for (const field of [`"${";a=".repeat(5000)}`, `"a"${";a=;".repeat(3000)} ,`, `"a"${"; ".repeat(8000)}`])
-      expect(() => readKey(field, 255)).toThrow();
-    expect(performance.now() - at).toBeLessThan(1000);
+    const spentMs = cpuMs(() => {
+      for (const field of [`"${";a=".repeat(5000)}`, `"a"${";a=;".repeat(3000)} ,`, `"a"${"; ".repeat(8000)}`])
+        expect(() => readKey(field, 255)).toThrow();
+    });
+    expect(spentMs).toBeLessThan(1000);
   });
 });

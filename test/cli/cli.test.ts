@@ -273,7 +273,7 @@ describe("completion", () => {
     }
   };
 
-  test("bash completes commands, options and words", async () => {
+  test.skipIf(!has("bash"))("bash completes commands, options and words", async () => {
     const { out, code } = await onceflow(["completion", "bash"]);
     expect(code).toBe(0);
     const complete = (line: string) =>

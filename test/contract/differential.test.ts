@@ -19,6 +19,7 @@ import { postgresBackend } from "../../src/stores/postgres/backend.js";
 import { openRedis } from "../../src/stores/redis/index.js";
 import { sqliteBackend } from "../../src/stores/sqlite/backend.js";
 import { membersOf } from "../../src/testing/contract/ledger/operations.js";
+import { effort } from "../kit/effort.js";
 import { fc, seedOf } from "../kit/properties.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
@@ -103,7 +104,7 @@ const step = fc.oneof(
 const history = fc.array(step, { minLength: 12, maxLength: 20, size: "max" });
 
 /** On a busy machine; alone it takes a tenth of that. */
-const compareMsMax = 240_000;
+const compareMsMax = 900_000;
 
 let histories = 0;
 
@@ -228,9 +229,10 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
 }
 
 describe.concurrent("SQLite judges as decide() does", { timeout: compareMsMax }, () => {
-  test.for([1, 2])("on 60 random histories, part %i", async (part, { onTestFinished }) => {
+  const histories = effort({ quick: 20, full: 60 });
+  test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { onTestFinished }) => {
     const folder = temporaryFolder(onTestFinished);
-    await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), 60, part);
+    await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), histories, part);
   });
 });
 
@@ -243,12 +245,13 @@ describe.concurrent("PostgreSQL judges in SQL as decide() does", { timeout: comp
   });
   afterAll(() => database?.drop());
 
-  test.for([1, 2, 3, 4])("on 80 random histories, part %i", async (part, { skip }) => {
+  const histories = effort({ quick: 20, full: 80 });
+  test.for([1, 2, 3, 4])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (database === undefined) return skip(server.ok ? "no database" : server.reason);
     const url = new URL(database.url);
     // What a crash would lose is not looked for here: no commit has to wait for the disk.
     url.searchParams.set("options", "-c synchronous_commit=off");
-    await compare(await postgresBackend({ url: url.href, schema: `part_${part}` }), 80, part);
+    await compare(await postgresBackend({ url: url.href, schema: `part_${part}` }), histories, part);
   });
 });
 
@@ -257,27 +260,30 @@ describe.concurrent("MongoDB judges in pipelines as decide() does (an emulator, 
 }, () => {
   const server = inject("mongodb");
 
-  test.for([1, 2])("on 40 random histories, part %i", async (part, { skip }) => {
+  const histories = effort({ quick: 10, full: 40 });
+  test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     const prefix = `differential_${process.pid}_${part}`;
-    await compare(await openMongo({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), 40, part);
+    await compare(await openMongo({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}prefix=${prefix}` }), histories, part);
   });
 });
 
 describe.concurrent("Redis judges in Lua as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("redis");
-  test.for([1, 2])("on 80 random histories, part %i", async (part, { skip }) => {
+  const histories = effort({ quick: 20, full: 80 });
+  test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
-    await compare(await openRedis({ url: `${server.url}?prefix=differential-${process.pid}-${part}` }), 80, part);
+    await compare(await openRedis({ url: `${server.url}?prefix=differential-${process.pid}-${part}` }), histories, part);
   });
 });
 
 describe.concurrent("DynamoDB judges in conditions as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("dynamodb");
-  test("on 15 random histories", async ({ skip, onTestFinished }) => {
+  const histories = effort({ quick: 5, full: 15 });
+  test(`on ${histories} random histories`, async ({ skip, onTestFinished }) => {
     if (!server.ok) return skip(server.reason);
     const table = freshTable(server.url);
     onTestFinished(() => table.drop());
-    await compare(await openDynamo({ url: table.url }), 15);
+    await compare(await openDynamo({ url: table.url }), histories);
   });
 });

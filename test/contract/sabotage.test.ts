@@ -218,6 +218,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       const { status, output } = append.entry.then;
       const payload = JSON.stringify([status, output]);
       const mail = { verb: "send", to: { run: parent }, kind: "child", about: append.id, payload, key: `child ${append.id}` } as const;
+      // biome-ignore lint/style/noRestrictedGlobals: the mail is to come too late, on the real clock of this store
       setTimeout(() => void pass(mail), 5);
       return answer;
     }),
@@ -276,6 +277,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       const { claimed, ...rest } = await faithful.claim(query);
       for (const { run } of claimed) {
         edit(memory, run.id, () => ({ deaths: before.get(run.id)?.deaths ?? 0 }));
+        // biome-ignore lint/style/noRestrictedGlobals: the count is to come too late, on the real clock of this store
         setTimeout(() => edit(memory, run.id, ({ deaths }) => ({ deaths: deaths + 1 })), 50);
       }
       return { ...rest, claimed };
@@ -621,6 +623,7 @@ describe("the run contract has nothing against a store that", () => {
       watch: (changed) => {
         let stopped = false;
         const stop = faithful.watch(() => {
+          // biome-ignore lint/style/noRestrictedGlobals: the word is to come late, on the real clock of this store
           for (const ms of [1, 5]) setTimeout(() => stopped || changed(null), ms);
         });
         return () => {

@@ -9,7 +9,7 @@ import {
   StepAlreadyExistsError,
   StepTimeoutError,
 } from "onceflow/flow";
-import { describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { fail } from "./failing-step.js";
 
 describe("steps", () => {
@@ -99,21 +99,29 @@ describe("retries", () => {
   });
 
   test("wait in between", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
     const delays: number[] = [];
     const plugin: FlowPlugin = {
       name: "delays",
       onEvent: (event) => void (event.type === "stepRetry" && delays.push(event.delayMs)),
     };
     const options = { retries: 4, retryDelayMs: 4, backoffFactor: "exponential", maxRetryDelayMs: 20 } as const;
-    const result = await create("order", { plugins: [plugin] })
+    const running = create("order", { plugins: [plugin] })
       .step("charge", fail("never"), options)
       .run(undefined);
+    await vi.runAllTimersAsync();
     expect(delays).toEqual([4, 8, 16, 20]);
-    expect(result.durationMs).toBeGreaterThanOrEqual(48);
+    expect((await running).durationMs).toBe(48);
   });
 });
 
 describe("timeouts", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+  // biome-ignore lint/style/noRestrictedGlobals: the timers are vitest's, which the tests advance
+  const takes = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
   test("end a try, abort its signal, and count as a failure", async () => {
     const signals: AbortSignal[] = [];
     const flow = create("order").step(
@@ -124,7 +132,9 @@ describe("timeouts", () => {
       },
       { timeoutMs: 15, retries: 1 },
     );
-    const { status, error, steps } = await flow.run(undefined);
+    const running = flow.run(undefined);
+    await vi.advanceTimersByTimeAsync(30);
+    const { status, error, steps } = await running;
     expect([status, steps[0]?.attempts]).toEqual(["failed", 2]);
     expect(error).toBeInstanceOf(StepTimeoutError);
     expect(error).toMatchObject({ name: "StepTimeoutError", step: "charge", timeoutMs: 15, message: expect.stringContaining("timed out") });
@@ -137,28 +147,35 @@ describe("timeouts", () => {
     const body = async () => {
       running += 1;
       most = Math.max(most, running);
-      await new Promise((resolve) => setTimeout(resolve, 40));
+      await takes(40);
       running -= 1;
       throw new Error("too late anyway");
     };
-    await create("order").step("charge", body, { timeoutMs: 5, retries: 2 }).run(undefined);
+    const flow = create("order").step("charge", body, { timeoutMs: 5, retries: 2 }).run(undefined);
+    await vi.advanceTimersByTimeAsync(120);
+    expect(await flow).toMatchObject({ steps: [{ attempts: 3 }] });
     expect(most).toBe(1);
   });
 
   test("a body that succeeds in its grace completes the step where another try would follow, and is kept as evidence where none does", async () => {
-    const late = () => new Promise((resolve) => setTimeout(resolve, 30));
-    const run = (retries: number) => create("order").step("charge", late, { timeoutMs: 5, retries }).run(undefined);
+    const late = () => takes(30);
+    const run = async (retries: number) => {
+      const running = create("order").step("charge", late, { timeoutMs: 5, retries }).run(undefined);
+      await vi.advanceTimersByTimeAsync(30);
+      return await running;
+    };
     expect(await run(1)).toMatchObject({ status: "completed", steps: [{ attempts: 1 }] });
     expect(await run(0)).toMatchObject({ status: "failed", steps: [{ attempts: 1, succeededLate: true }] });
   });
 
   test("but not longer than its grace", async () => {
-    const startedAt = performance.now();
-    const result = await create("order")
+    const running = create("order")
       .step("charge", () => new Promise(() => {}), { timeoutMs: 5, graceMs: 20 })
       .run(undefined);
+    await vi.advanceTimersByTimeAsync(25);
+    const result = await running;
     expect(result.error).toBeInstanceOf(StepTimeoutError);
-    expect(performance.now() - startedAt).toBeLessThan(5000);
+    expect(result.durationMs).toBe(25);
   });
 });
 

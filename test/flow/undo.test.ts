@@ -95,7 +95,7 @@ describe("cancelling", () => {
     const controller = new AbortController();
     const plugin: FlowPlugin = {
       name: "cancel",
-      onEvent: ({ type }) => void (type === "stepRetry" && setTimeout(() => controller.abort("enough"))),
+      onEvent: ({ type }) => void (type === "stepRetry" && setImmediate(() => controller.abort("enough"))),
     };
     const result = await create("order", { plugins: [plugin] })
       .step("charge", fail("later"), { retries: 3, retryDelayMs: 3_600_000 })
@@ -107,7 +107,7 @@ describe("cancelling", () => {
     const controller = new AbortController();
     const result = await create("order")
       .step("charge", (ctx) => {
-        setTimeout(() => controller.abort(new Error("enough")));
+        setImmediate(() => controller.abort(new Error("enough")));
         return new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));
       })
       .run(undefined, { signal: controller.signal });

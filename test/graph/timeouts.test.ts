@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect } from "vitest";
 import { onStores } from "../kit/scene.js";
@@ -26,8 +25,8 @@ async function letterOf(runtime: Runtime) {
 onStores("a node that takes longer than its time", ["memory", "sqlite", "postgres"], (test) => {
   test("is a dead letter after its last attempt, with a note that it succeeded", async ({ scene }) => {
     let effects = 0;
-    const work = async () => {
-      await delay(400);
+    const work = async ({ context }: { context: { signal: AbortSignal } }) => {
+      await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
       effects += 1;
       return sent;
     };

@@ -1,24 +1,28 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import { open } from "onceflow";
 import { type ConformanceOptions, type ConformanceReport, conformance, idempotent } from "onceflow/http";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { letTimePass } from "../kit/real-time.js";
+import { until } from "../kit/until.js";
 import { serving } from "./servers.js";
 
-const slowMs = 600;
 const binary = Buffer.from([0, 255, 254, 128]);
+
+/** Keys whose slow request may go on: a duplicate was answered, or the client has left. */
+const released = new Set<string>();
+const keyIn = (request: Request) => (request.headers.get("idempotency-key") ?? "").replaceAll('"', "");
 
 /** How often each key took effect, and the handler whose effects those are. */
 function shop() {
   const effects = new Map<string, number>();
   let made = 0;
   const handler = async (request: Request): Promise<Response> => {
-    const key = (request.headers.get("idempotency-key") ?? "").replaceAll('"', "");
+    const key = keyIn(request);
     const { pathname } = new URL(request.url);
     made += 1;
     const id = made;
-    if (pathname === "/slow") await delay(slowMs);
+    if (pathname === "/slow") await until("a duplicate was answered, or the client has left", () => released.has(key));
     effects.set(key, (effects.get(key) ?? 0) + 1);
     if (pathname === "/failing") return Response.json({ failure: id }, { status: 500 });
     if (pathname === "/binary") return new Response(Buffer.concat([binary, Buffer.from(String(id))]));
@@ -34,7 +38,11 @@ async function check(
   effects: ((key: string) => number) | undefined,
   { slow = true, ...more }: ConformanceOptions & { readonly slow?: boolean } = {},
 ): Promise<ConformanceReport> {
-  const server = await serving(handler);
+  const server = await serving(async (request) => {
+    const release = () => void released.add(keyIn(request));
+    request.signal.addEventListener("abort", release);
+    return await handler(request).finally(release);
+  });
   onTestFinished(() => server.close());
   const at = (path: string) => server.url + path;
   const options: ConformanceOptions = {
@@ -125,7 +133,7 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
   const anotherLook = async (id: string) => {
     looking.get(id)?.();
     const came = new Promise<void>((go) => void looking.set(id, go));
-    await Promise.race([came, delay(250)]);
+    await Promise.race([came, letTimePass(250, "a request that comes alone goes on, too")]);
   };
   const problem = (status: number, headers: Record<string, string> = {}) =>
     is("refusals are plain text")
@@ -165,9 +173,10 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
         return problem(422);
       }
       if (response === undefined && is("duplicates at once all run, and answer alike")) {
+        looking.get(id)?.();
         await handler(request);
-        while (known.response === undefined) await delay(1);
-        return new Response(known.response.body as never, known.response);
+        await until("the first one has answered", () => known.response !== undefined);
+        return new Response(known.response?.body as never, known.response);
       }
       if (response === undefined) return conflict();
       const marked: [string, string][] = is("replays are not marked") ? [] : [["idempotent-replayed", "true"]];
@@ -181,7 +190,7 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
     records.set(id, record);
     if (is("runs twice, answers once")) await handler(request.clone());
     const response = await handler(request);
-    if (is("duplicates at once all run, and answer alike")) await delay(20);
+    if (is("duplicates at once all run, and answer alike")) await anotherLook(id);
     if (is("stops with its client") && request.signal.aborted) return response;
     const bytes = Buffer.from(await response.clone().arrayBuffer());
     if (response.status >= 500 && !is("failures are kept")) records.delete(id);

@@ -17,6 +17,7 @@ import type { Batch } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { callsIn } from "../kit/effects.js";
+import { gate } from "../kit/gate.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { captureWarnings } from "../kit/warnings.js";
 
@@ -126,7 +127,7 @@ describe("the table of answers", () => {
       expect((await handler(asked({ key }))).status).toBe(409);
       away = false;
       const state = async () => (await inspect(store, { scope: "http POST /orders me", key }))?.state;
-      await vi.waitUntil(async () => (await state()) !== "running", { timeout: 10_000 });
+      await vi.waitUntil(async () => (await state()) !== "running", { timeout: 60_000 });
       expect(await state()).toBe(key === "returned" ? "completed" : "free");
     }
   });
@@ -380,6 +381,7 @@ describe("an operation that is shared", () => {
   });
 
   test("a duplicate in flight gets 409, an answer of `input` is the answer, and what `run` throws is thrown", async () => {
+    const began = gate();
     let open = () => {};
     const opened = new Promise<void>((go) => {
       open = go;
@@ -387,12 +389,15 @@ describe("an operation that is shared", () => {
     const slow = operation({
       name: "slow",
       key: ({ order }: Charge) => order,
-      run: () => opened.then(() => Promise.reject(new Error("broken"))),
+      run: () => {
+        began.open();
+        return opened.then(() => Promise.reject(new Error("broken")));
+      },
     });
     const handler = serveOperation(slow, { store, input });
     const first = handler(asked({ body: body(1) }));
     const gone = expect(first).rejects.toThrow("broken");
-    await new Promise((go) => void setTimeout(go, 5));
+    await began.opened;
     const duplicate = await handler(asked({ body: body(1) }));
     expect([duplicate.status, duplicate.headers.get("retry-after"), await problemIn(duplicate)]).toEqual([409, "1", "in-flight"]);
     open();

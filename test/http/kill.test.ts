@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { list, open } from "onceflow";
 import { idempotentFetch } from "onceflow/http";
 import { serveEffects } from "onceflow/testing";
@@ -8,6 +7,7 @@ import { callsIn } from "../kit/effects.js";
 import { takeTurns } from "../kit/heavy.js";
 import { Program } from "../kit/program.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
+import { until } from "../kit/until.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 import { freePort } from "../servers/process/free-port.js";
 
@@ -83,7 +83,8 @@ async function killed(storeUrl: string): Promise<void> {
   const callsNow = () => callsIn(provider.effects);
   const killer = (async () => {
     for (let i = 0; i < kills; i++) {
-      for (const until = callsNow() + callsPerKill; callsNow() < until && killing; ) await delay(2);
+      const next = callsNow() + callsPerKill;
+      await until("more calls have come", () => callsNow() >= next || !killing, 60_000);
       await shops[i % shops.length]?.replace();
     }
     killing = false;
@@ -109,13 +110,13 @@ async function killed(storeUrl: string): Promise<void> {
 }
 
 describe("two processes, the same keys, and a SIGKILL again and again", () => {
-  test("SQLite", { timeout: 120_000 }, async () => {
+  test("SQLite", async () => {
     const folder = temporaryFolder(onTestFinished);
     await killed(`sqlite:${join(folder, "ledger.db")}`);
   });
 
   const postgres = inject("postgres");
-  test.skipIf(!postgres.ok)("PostgreSQL", { timeout: 120_000 }, async () => {
+  test.skipIf(!postgres.ok)("PostgreSQL", async () => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     onTestFinished(() => database.drop());
     await killed(database.url);

@@ -1,9 +1,10 @@
-import { setTimeout as delay } from "node:timers/promises";
 import express from "express";
 import { inspect, open, type Store } from "onceflow";
 import { currentAttempt, idempotent } from "onceflow/http";
 import { idempotency } from "onceflow/http/express";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { gate } from "../kit/gate.js";
+import { settled, until } from "../kit/until.js";
 import { listening } from "./servers.js";
 
 /** What goes wrong in other libraries, once each. */
@@ -98,7 +99,7 @@ describe("traps", () => {
     expect((await handler(post("k"))).status).toBe(504);
     expect(await (await handler(post("k"))).json()).toEqual({ attempt: 2 });
     letGo();
-    await delay(5);
+    await settled();
     expect(await (await handler(post("k"))).json()).toEqual({ attempt: 2 });
   });
 
@@ -106,6 +107,7 @@ describe("traps", () => {
     const crashed = { store, scope: "", leaseMs: 50 };
     // What a process that died in its handler leaves in the store: a begin, and nobody who renews it.
     const dead = Object.create(store, { onLost: { value: () => () => {} } }) as Store;
+    const released = gate();
     let release = () => {};
     const never = new Promise<Response>((go) => {
       release = () => go(new Response());
@@ -113,19 +115,23 @@ describe("traps", () => {
     void idempotent(
       () => {
         const { scope, key } = currentAttempt() as { readonly scope: string; readonly key: string };
-        void inspect(store, { scope, key }).then((record) => store.release(record?.owner ?? "", { scope, key }));
+        void inspect(store, { scope, key })
+          .then((record) => store.release(record?.owner ?? "", { scope, key }))
+          .then(() => released.open());
         return never;
       },
       { ...crashed, store: dead },
     )(post("k"));
-    await delay(10);
+    await released.opened;
     const handler = idempotent(() => Response.json({ attempt: currentAttempt()?.number }), crashed);
     const statuses = new Set<number>();
     let response = await handler(post("k"));
-    for (const until = Date.now() + 5000; response.status === 409 && Date.now() < until; response = await handler(post("k"))) {
+    await until("the lease is over", async () => {
+      if (response.status !== 409) return true;
       statuses.add(response.status);
-      await delay(5);
-    }
+      response = await handler(post("k"));
+      return false;
+    });
     expect(await response.json()).toEqual({ attempt: 2 });
     expect(statuses).toEqual(new Set([409]));
     release();
@@ -177,7 +183,7 @@ describe("traps", () => {
       { store, scope: "" },
     );
     const first = handler(post("k"));
-    while (runs === 0) await delay(1);
+    await until("the handler runs", () => runs > 0);
     const others = [await handler(post("k")), await handler(post("k", "other")), await handler(post("k", "x".repeat(2_000_000)))];
     expect(others.map(({ status }) => status)).toEqual([409, 422, 413]);
     expect((await handler(post("k"))).status).toBe(409);
@@ -238,17 +244,22 @@ describe("traps", () => {
   });
 });
 
-test("10,000 duplicates of one key at once: one execution, one answer, few round trips", { timeout: 120_000 }, async () => {
+test("10,000 duplicates of one key at once: one execution, one answer, few round trips", async () => {
   let runs = 0;
+  const all = gate();
   const handler = idempotent(
     async () => {
       runs += 1;
-      await delay(50);
+      await all.opened;
       return Response.json({ runs });
     },
     { store, scope: "", onRunning: "wait" },
   );
-  const answers = await Promise.all(Array.from({ length: 10_000 }, async () => await (await handler(post("k"))).text()));
+  const asking = Array.from({ length: 10_000 }, async () => await (await handler(post("k"))).text());
+  // The others find the key running.
+  await settled();
+  all.open();
+  const answers = await Promise.all(asking);
   expect(new Set(answers)).toEqual(new Set(['{"runs":1}']));
   expect(runs).toBe(1);
   // They ask together: the store is not asked ten thousand times.

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { StoreRefusedError, UnreachableError } from "../../src/core/errors/errors.js";
 import { operation } from "../../src/core/ledger/named-operation.js";
@@ -10,6 +9,7 @@ import type { Backend, Store } from "../../src/core/store/store.js";
 import type { StoreOptions } from "../../src/core/store/store-options.js";
 import { createInbox, type Handled, type InboxOptions, type Message } from "../../src/exports/inbox.js";
 import { createMemoryLedger, memoryBackend } from "../../src/stores/memory/backend.js";
+import { settled } from "../kit/until.js";
 
 const boom = () => {
   throw new Error("boom");
@@ -315,7 +315,7 @@ describe("a batch", () => {
     const { store: watched, flushes } = storeWith();
     const inbox = createInbox(watched, { consumer: "billing", concurrency: 500 });
     const messages = Array.from({ length: 500 }, (_, i) => ({ id: `m-${i % 400}`, payload: 1 }));
-    const handled = await inbox.handleBatch(messages, async () => await delay(1));
+    const handled = await inbox.handleBatch(messages, async () => await settled(1));
     expect(statuses(handled)).toEqual([...Array(400).fill("processed"), ...Array(100).fill("duplicate")]);
     const begins = flushes.map((operations) => operations.filter(({ verb }) => verb === "begin").length);
     expect(begins.filter((count) => count > 0)).toEqual([400]);
@@ -327,7 +327,7 @@ describe("a batch", () => {
     const handled = await inboxOn({ concurrency: 3 }).handleBatch(messages, async () => {
       now += 1;
       most = Math.max(most, now);
-      await delay(1);
+      await settled(1);
       now -= 1;
       if (most > 3) boom();
     });
@@ -340,7 +340,7 @@ describe("a batch", () => {
     const inbox = inboxOn({ order: "perKey" });
     const messages = ["a1", "b1", "a2", "b2", "a3"].map((id) => ({ id, orderKey: id.slice(0, 1), payload: 1 }));
     const fn = async ({ id }: Message) => {
-      await delay(id.endsWith("1") ? 20 : 1);
+      await settled(id.endsWith("1") ? 20 : 1);
       seen.push(id);
       if (id === "a2" && seen.filter((each) => each === id).length === 1) boom();
     };

@@ -7,6 +7,7 @@ import { serveOperation } from "onceflow/http";
 import { createInbox } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
 import { describe, expect, inject, type TestContext, test } from "vitest";
+import { letTimePass } from "../kit/real-time.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
@@ -43,7 +44,7 @@ async function shop(context: TestContext, url: string) {
     key: ({ id }: Order) => id,
     run: async ({ id, amount }, { effectKey, number }) => {
       effects.call(effectKey, { attempt: number, result: undefined });
-      await new Promise((go) => void setTimeout(go, 5));
+      await letTimePass(5, "the other side asks while this one runs");
       if (fails-- > 0) throw new Error("declined");
       return { charged: id, amount, attempt: number, nonce: Math.random() };
     },

@@ -1,7 +1,7 @@
 import { vi } from "vitest";
 
 /** Waits for a condition. A look that throws counts as "not yet". `what` completes the message of a wait that was in vain. */
-export async function until(what: string, look: () => unknown, timeout = 20_000): Promise<void> {
+export async function until(what: string, look: () => unknown, timeout = 60_000): Promise<void> {
   await vi.waitFor(
     async () => {
       if (!(await look())) throw new Error(`it did not come about within ${timeout} ms that ${what}`);

@@ -3,6 +3,7 @@ import { inspect, key as keyOf, once, open, type Store, UnreachableError } from 
 import { type CuttingProxy, cuttingProxy } from "onceflow/testing";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
+import { until } from "../kit/until.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { lostThings, testLostMessages } from "../stores/lost-messages.js";
 
@@ -66,14 +67,19 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
   }
 
   test("a settle in a transaction that meets a renewal of its own record waits for it, and is not taken for stale", async () => {
+    let renewed: Promise<void> | undefined;
     const result = once(store, { key: keyOf.of(key), tx: true }, async () => {
       // As the heartbeat does it, but slowly: the row is locked when the settle comes, and changed when it gets it.
       await direct.query("BEGIN");
       await direct.query("UPDATE onceflow.records SET rev = rev + 1 WHERE key = $1", [key]);
-      setTimeout(() => void direct.query("COMMIT"), 100);
+      const waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+      renewed = until("the settle waits for the row", async () => (await direct.query(waits)).rows.length > 0).finally(() =>
+        direct.query("COMMIT"),
+      );
       return "done";
     });
     expect(await result).toMatchObject({ status: "executed", attempt: 1 });
+    await renewed;
     expect((await inspect(store, { key }))?.state).toBe("completed");
   });
 

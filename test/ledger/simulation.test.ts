@@ -1,14 +1,14 @@
 import { decide, type LedgerRecord, type Operation, type Verdicted } from "onceflow/store";
 import { type SimulationOptions, simulate } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import { effort } from "../kit/effort.js";
 import { muteWarnings } from "../kit/warnings.js";
 
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [];
-const seedsOfEveryRun = 2000;
-const seedsForMore = Number(process.env["ONCEFLOW_SEEDS"] ?? seedsOfEveryRun);
+const seedsForMore = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 500, full: 2000 }));
 
 describe("the ledger, simulated", () => {
   test(`keeps its promises in ${seedsForMore} seeds`, { timeout: 600_000 }, async () => {

@@ -103,7 +103,7 @@ async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Pr
   expect(await outbox.deadLetters()).toEqual([]);
 }
 
-describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose process is killed", { timeout: 60_000 }, (place) => {
+describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose process is killed", (place) => {
   // What is written, and when, is the same on both: on the second some points have to do.
   for (const death of deaths.filter((_, i) => place === "SQLite" || i % 3 === 1)) {
     const { act, broker, dieAt, left } = death;

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { open, type Store } from "onceflow";
 import { createOutbox, type Outbox, type OutboxOptions, type OutboxRelay, type RelayOptions } from "onceflow/outbox";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { until } from "../kit/until.js";
+import { gate } from "../kit/gate.js";
+import { settled, until } from "../kit/until.js";
 import { Broker, type Place, places } from "./scene.js";
 
 const range = (count: number) => Array.from({ length: count }, (_, i) => i);
@@ -29,7 +30,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     await place?.drop();
   });
   const on = (title: string, body: (box: (options?: Partial<OutboxOptions>) => Outbox, broker: Broker) => Promise<void>) =>
-    test(title, { timeout: 60_000 }, async ({ skip }) => {
+    test(title, async ({ skip }) => {
       if (place === undefined) return skip(missing);
       const own = randomUUID();
       await body((options = {}) => createOutbox(store, { name: own, backoffMs: 10, ...options }), new Broker());
@@ -345,15 +346,21 @@ test("a store that closes stops its relays first", async () => {
   const store = await open("memory:");
   const outbox = createOutbox(store, { name: "o" });
   await outbox.add(undefined, { payload: 1 });
-  let ended = false;
-  let began = false;
+  let [ended, closed] = [false, false];
+  const [began, free] = [gate(), gate()];
   outbox.relay(async () => {
-    began = true;
-    await new Promise<void>((go) => setTimeout(go, 20));
+    began.open();
+    await free.opened;
     ended = true;
   });
-  await until("publishing has begun", () => began);
-  await store.close();
+  await began.opened;
+  const closing = store.close().then(() => {
+    closed = true;
+  });
+  await settled();
+  expect(closed).toBe(false);
+  free.open();
+  await closing;
   expect(ended).toBe(true);
   expect(outbox.metrics).toMatchObject({ published: 1, inFlight: 0 });
 });

@@ -49,7 +49,7 @@ class Broker {
   }
 }
 
-test("from rows to rows: outbox, relays, a broker that repeats, an inbox", { timeout: 60_000 }, async (context) => {
+test("from rows to rows: outbox, relays, a broker that repeats, an inbox", async (context) => {
   if (!server.ok) return context.skip(server.reason);
   const [here, there] = [await freshDatabase(server.url), await freshDatabase(server.url)];
   context.onTestFinished(() => Promise.all([here.drop(), there.drop()]).then(() => {}));

@@ -221,6 +221,7 @@ describe("the time of an outbox", () => {
     const before = scene.world.now();
     await scene.add(outbox, "m");
     await scene.until(() => times.length === 1);
+    // Milliseconds of the simulated world.
     expect((times[0] as number) - before).toBeLessThan(100);
     expect(outbox.metrics).toMatchObject({ added: 1, published: 0 });
   });

@@ -44,7 +44,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     relayed(): Promise<unknown[]>;
   }
   const on = (title: string, body: (scene: Scene) => Promise<void>, where = name) =>
-    test.runIf(where === name)(title, { timeout: 60_000 }, async ({ skip }) => {
+    test.runIf(where === name)(title, async ({ skip }) => {
       if (place === undefined) return skip(missing);
       const box = randomUUID();
       const outbox = createOutbox(store, { name: box, backoffMs: 10 });

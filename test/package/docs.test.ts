@@ -218,6 +218,7 @@ function run(sample: Sample, cwd: string, env: NodeJS.ProcessEnv): Promise<Ran |
     cwd,
     env: { ...process.env, ...env },
   });
+  // biome-ignore lint/style/noRestrictedGlobals: a program that hangs is ended, so that its sample is named
   const tooLong = setTimeout(() => child.kill("SIGKILL"), runMsMax);
   let ran: Ran | undefined;
   child.on("message", (message) => {

@@ -114,7 +114,7 @@ test("once alone needs one package, and loads none that only graphs or the comma
   execFileSync(process.execPath, ["load.mjs"], { cwd: folder });
 });
 
-test("works from its tarball without any driver, and says which one is missing", { timeout: 120_000 }, () => {
+test("works from its tarball without any driver, and says which one is missing", () => {
   const folder = appWith(packed, {
     files: {
       "try.mjs": `import { key, once, open } from "onceflow";

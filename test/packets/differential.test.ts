@@ -14,8 +14,9 @@ import { createPackets } from "../../src/stores/sqlite/packets/packets.js";
 import { OwnTransactions } from "../../src/stores/sqlite/transactions/own-transactions.js";
 import { beginOf, completed } from "../../src/testing/contract/ledger/operations.js";
 import { executionMembers, packetMembers } from "../../src/testing/contract/packets/packet-operations.js";
+import { effort } from "../kit/effort.js";
 
-const histories = 120;
+const histories = effort({ quick: 40, full: 120 });
 const stepsPerHistory = 70;
 const stepsPerLook = 7;
 const keys = ["k1", "k2"];
@@ -303,7 +304,7 @@ class History {
 describe("packets in memory and in SQLite answer and look the same", () => {
   const seeds = Array.from({ length: histories }, (_, i) => i + 1);
   for (let from = 0; from < histories; from += 20) {
-    test(`seeds ${from + 1} to ${from + 20}`, { timeout: 120_000 }, async () => {
+    test(`seeds ${from + 1} to ${from + 20}`, async () => {
       for (const seed of seeds.slice(from, from + 20)) {
         const pair = new Pair();
         const history = new History(seed, pair);

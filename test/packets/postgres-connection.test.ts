@@ -11,7 +11,7 @@ import { lostThings } from "../stores/lost-messages.js";
 const server = inject("postgres");
 
 /** Every trip of a flush and of a claim is lost once: its request, or its reply. */
-describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", { timeout: 60_000 }, () => {
+describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", () => {
   let database: FreshDatabase;
   let proxy: CuttingProxy;
   let direct: pg.Client;

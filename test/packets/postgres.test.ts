@@ -177,7 +177,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
 });
 
 /** A hundred thousand packets wait, in lanes, for keys, as parts, dead and kept. */
-describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", { timeout: 120_000 }, () => {
+describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
   const scans = async () => {
     const { rows } = await direct.query<{ seq_scan: string; idx_scan: string }>(
       "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE schemaname = 'large' AND relname = 'packets'",

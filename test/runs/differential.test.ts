@@ -4,6 +4,7 @@ import type { Append, Entry, HookChange, RunBackend, RunOperation, Send, StartRu
 import type { Backend } from "../../src/core/store/store.js";
 import { memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
 import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
+import { effort } from "../kit/effort.js";
 import { fc } from "../kit/properties.js";
 import { PostgresClock } from "../stores/postgres/clock.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
@@ -15,7 +16,7 @@ const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], th
  * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
  * ours, so that answers, runs, journals, mail and hooks have to be equal to the millisecond.
  */
-describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", { timeout: 120_000 }, () => {
+describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => {
   const ids = ["a", "b", "c", 'd"\\,{}', "é"] as const;
   const id = fc.constantFrom(...ids);
   const token = fc.constantFrom("t1", "t2", "t3");
@@ -255,7 +256,8 @@ describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", { time
     await expectEqual(model);
   }
 
-  test("on 80 random histories", async () => {
-    await fc.assert(fc.asyncProperty(history, play), { numRuns: 80 });
+  const histories = effort({ quick: 30, full: 80 });
+  test(`on ${histories} random histories`, async () => {
+    await fc.assert(fc.asyncProperty(history, play), { numRuns: histories });
   });
 });

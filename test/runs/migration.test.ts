@@ -152,7 +152,7 @@ class OldProcess {
   listOpen = () => (this.#open.get() as { n: number }).n;
 }
 
-describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version", { timeout: 60_000 }, () => {
+describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version", () => {
   test.each(from(versions.postgres))("version %i: they go on when several processes open it at once", async (version) => {
     const schema = `version_${version}`;
     const url = `${database.url}?schema=${schema}`;
@@ -207,7 +207,7 @@ describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version",
   });
 });
 
-describe.skipIf(!mongodb.ok)("runs in MongoDB of before there were suspects", { timeout: 60_000 }, () => {
+describe.skipIf(!mongodb.ok)("runs in MongoDB of before there were suspects", () => {
   test("they go on: members that are absent say nothing", async () => {
     const { url, drop } = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
     onTestFinished(drop);

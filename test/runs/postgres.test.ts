@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Append, Entry, RunAnswer, RunBackend, RunOperation, Send, StartRun, Then } from "../../src/core/runs/operation.js";
 import type { RunRecord } from "../../src/core/runs/run.js";
 import type { Backend } from "../../src/core/store/store.js";
 import { postgresBackend } from "../../src/stores/postgres/backend.js";
+import { until } from "../kit/until.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
 /** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
@@ -220,22 +220,18 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
   test("whoever watches goes on after its connection broke, and is told that it may have missed something", async () => {
     const heard: (string | null)[] = [];
     const stop = runs[0].watch((run) => heard.push(run));
-    const until = async (told: string | null) => {
-      for (let i = 0; i < 400 && !heard.includes(told); i++) await delay(10);
-      expect(heard).toContain(told);
-    };
-    await until(null);
+    const untilHeard = (told: string | null) => until(`${told} is heard`, () => heard.includes(told));
+    await untilHeard(null);
     const [first = "", second = ""] = newIds(2);
     await runs[1].flush([startOf(first, { first: null })]);
-    await until(first);
+    await untilHeard(first);
     heard.length = 0;
     await direct.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"races\"%'");
-    await until(null);
+    await untilHeard(null);
     await runs[1].flush([startOf(second, { first: null })]);
-    await until(second);
+    await untilHeard(second);
     stop();
     const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN \"races\"%'";
-    for (let i = 0; i < 400 && (await direct.query(listening)).rows.length > 0; i++) await delay(10);
-    expect((await direct.query(listening)).rows).toEqual([]);
+    await until("nobody listens any more", async () => (await direct.query(listening)).rows.length === 0);
   });
 });

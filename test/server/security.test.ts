@@ -113,7 +113,7 @@ test("closing waits for what is under way, ends what would not end, and takes no
   const waiting = call(`/executions/${executionId}?wait=60`);
   const listening = await call("/events");
   // It has been asked when the server has begun to answer.
-  await vi.waitUntil(async () => (await call("/metrics")).ok, { timeout: 10_000 });
+  await vi.waitUntil(async () => (await call("/metrics")).ok, { timeout: 60_000 });
   const closed = server.close();
   expect(await (await waiting).json()).toMatchObject({ status: "running" });
   expect(await listening.text()).toContain(": listening");

@@ -1,7 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, type Store } from "onceflow";
 import { EffectLedger } from "onceflow/testing";
 import { expect } from "vitest";
+import { letTimePass } from "../kit/real-time.js";
 
 export interface Restarts {
   /** Handles that the customers share. */
@@ -24,10 +24,10 @@ export async function chargeThroughRestarts({ stores, kill, restart, keys: count
     const store = stores[i % stores.length] as Store;
     for (let k = keys[next++]; k !== undefined; k = keys[next++]) {
       // The last keys wait for the last restart: no kill comes when everything is done already.
-      while (killed < kills && next > keys.length * ((killed + 1) / (kills + 1))) await delay(5);
+      while (killed < kills && next > keys.length * ((killed + 1) / (kills + 1))) await letTimePass(5, "polls for the next restart");
       const charge = () =>
         once(store, { key: k, effect: "atMostOnce", leaseMs: 60_000 }, async ({ effectKey, number }) => {
-          await delay(20);
+          await letTimePass(20, "the server dies while some charges are under way");
           return effects.call(effectKey, { attempt: number, result: "charged" });
         });
       // A begin that could not be sent for ten seconds gives up; the customer does not.
@@ -37,9 +37,9 @@ export async function chargeThroughRestarts({ stores, kill, restart, keys: count
   });
   const killing = (async () => {
     for (; killed < kills; killed++) {
-      await delay(50 + Math.random() * 100);
+      await letTimePass(50 + Math.random() * 100, "a kill comes at a moment that no event chooses");
       await kill();
-      await delay(120);
+      await letTimePass(120, "the server is away for a while");
       await restart();
     }
   })();

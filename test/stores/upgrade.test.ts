@@ -67,7 +67,7 @@ async function finish(version: Version, store: Store, id: string): Promise<unkno
   const order = orderOf(version);
   const worker = await version.work(store, { workflows: [order], pollMs: 20 });
   try {
-    await expect.poll(() => store.runs.hook(`hook of ${id}`), { timeout: 20_000 }).toBeDefined();
+    await expect.poll(() => store.runs.hook(`hook of ${id}`), { timeout: 60_000 }).toBeDefined();
     await version.resumeHook(`hook of ${id}`, "said", { store });
     return await version.getRun(id, { store }).returnValue;
   } finally {

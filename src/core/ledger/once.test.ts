@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { gate } from "../../../test/kit/gate.js";
+import { settled } from "../../../test/kit/until.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
 import { NotSavedError, UnreachableError } from "../errors/errors.js";
 import { createStore } from "../store/create-store.js";
@@ -120,15 +122,18 @@ describe("once", () => {
   test("ten thousand concurrent duplicates: one execution, and every caller gets its outcome", async () => {
     const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
     let calls = 0;
-    const results = await Promise.all(
-      Array.from({ length: 10_000 }, () =>
-        once(store, { key: k, input: { order: 1 } }, async () => {
-          calls += 1;
-          await new Promise((resolve) => setTimeout(resolve, 20));
-          return { id: "ch_1" };
-        }),
-      ),
+    const all = gate();
+    const asking = Array.from({ length: 10_000 }, () =>
+      once(store, { key: k, input: { order: 1 } }, async () => {
+        calls += 1;
+        await all.opened;
+        return { id: "ch_1" };
+      }),
     );
+    // The others find the key running.
+    await settled();
+    all.open();
+    const results = await Promise.all(asking);
     expect(calls).toBe(1);
     expect(results.filter(({ status }) => status === "executed")).toHaveLength(1);
     expect(results.every(({ value }) => (value as { id: string }).id === "ch_1")).toBe(true);

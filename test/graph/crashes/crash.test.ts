@@ -170,7 +170,7 @@ async function keyedProvider(): Promise<EffectServer> {
 }
 
 describe("what is true if a process of a runtime dies here, on SQLite", () => {
-  test.each(rows)("$point ($act)", { timeout: 120_000 }, async (row) => {
+  test.each(rows)("$point ($act)", async (row) => {
     const folder = temporaryFolder(onTestFinished);
     const url = `sqlite:${join(folder, "packets.db")}`;
     const provider = await keyedProvider();
@@ -200,7 +200,7 @@ const states = [
 ] as const;
 
 onStoresInTurn("a person's process dies", durableStores, (test) => {
-  test.for(states)("%s it has written that a flow is to %s", { timeout: 120_000 }, async ([when, verb, before, state], { scene }) => {
+  test.for(states)("%s it has written that a flow is to %s", async ([when, verb, before, state], { scene }) => {
     const provider = await keyedProvider();
     const store = await scene.open();
     const sender = await runtimeOn(store, provider, false);

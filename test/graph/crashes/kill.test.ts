@@ -1,12 +1,13 @@
 import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
+import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 import { document, flow, leaseMs } from "../programs/kill-flow.js";
@@ -14,7 +15,7 @@ import { document, flow, leaseMs } from "../programs/kill-flow.js";
 takeTurns();
 
 /** ONCEFLOW_GRAPH_PACKETS=5000 is the whole of it. */
-const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? 150);
+const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? effort({ quick: 90, full: 150 }));
 const poisonEvery = 50;
 const workers = 4;
 const blowEveryMs = 300;
@@ -64,9 +65,7 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
       blows.silent.add(victim.pid as number);
       victim.kill("SIGSTOP");
       fleet[i] = worker();
-      setTimeout(() => victim.kill("SIGCONT"), leaseMs * 1.7);
-      // It works on for a while, and goes.
-      setTimeout(() => victim.kill("SIGKILL"), leaseMs * 2.5);
+      void resumeAndKill(victim);
       continue;
     }
     victim.kill("SIGKILL");
@@ -80,10 +79,18 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
   return { store, blows };
 }
 
+/** Silent for longer than its lease; then it works on for a while, and goes. */
+async function resumeAndKill(victim: ChildProcess): Promise<void> {
+  await letTimePass(leaseMs * 1.7, "the lease of a stopped process ends on the clock of a real store");
+  victim.kill("SIGCONT");
+  await letTimePass(leaseMs * 0.8, "a process that has lost its lease tries to go on");
+  victim.kill("SIGKILL");
+}
+
 async function nextBlow({ effects }: EffectServer): Promise<void> {
   const enough = effects.keys().length + effectsPerBlow;
   const until = Date.now() + blowEveryMs * (0.5 + Math.random());
-  while (Date.now() < until && effects.keys().length < enough) await delay(10);
+  while (Date.now() < until && effects.keys().length < enough) await letTimePass(10, "a blow comes at a moment that no event chooses");
 }
 
 function duplicatesOf(sender: ChildProcess): Promise<number> {

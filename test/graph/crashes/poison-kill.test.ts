@@ -2,6 +2,7 @@ import { open } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { serveEffects } from "onceflow/testing";
 import { expect, inject, type TestContext, test } from "vitest";
+import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { poll } from "../../kit/poll.js";
 import { Supervised } from "../../kit/supervised.js";
@@ -13,7 +14,7 @@ takeTurns();
 const program = new URL("../../../.build/test/graph/programs/poison.js", import.meta.url);
 const server = inject("postgres");
 const boundMs = 110_000;
-const healthy = 100;
+const healthy = effort({ quick: 30, full: 100 });
 
 const places = {
   SQLite: ({ onTestFinished }: TestContext): Promise<CrashDatabase> => sqliteDatabase(onTestFinished),
@@ -28,7 +29,6 @@ const cases = [
 
 test.for(cases)(
   `one packet among ${healthy} kills its worker by $death, $workers workers on $place: it is a dead letter, all others are delivered`,
-  { timeout: 120_000 },
   async ({ place, death, workers }, context) => {
     const { url } = await places[place](context);
     const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 20 });

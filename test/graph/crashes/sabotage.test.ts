@@ -179,7 +179,7 @@ describe.each([
   ["a store that", stores],
   ["a runtime that", runtimes],
 ] as const)("%s", (_, faults) => {
-  test.each(Object.entries(faults))("%s", { timeout: 120_000 }, async (_name, options) => {
+  test.each(Object.entries(faults))("%s", async (_name, options) => {
     const failure = await firstSeedThatFails(options);
     expect(failure?.cause, `${seedsMax} seeds found nothing`).toBeInstanceOf(PromiseBroken);
   });

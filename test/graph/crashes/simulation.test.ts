@@ -1,13 +1,13 @@
 import { simulateGraphs } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
+import { effort } from "../../kit/effort.js";
 import { muteWarnings } from "../../kit/warnings.js";
 
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [4, 6, 11, 84, 90, 130, 181, 409, 619, 1119, 2340, 2559, 3143, 4548, 21_959];
-const seedsOfEveryRun = 1000;
-const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? seedsOfEveryRun);
+const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 200, full: 1000 }));
 
 describe("the runtime of flow graphs, simulated", () => {
   test(`keeps its promises in ${seeds} seeds`, { timeout: 600_000 }, async () => {

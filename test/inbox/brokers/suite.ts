@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import type { Store } from "onceflow";
 import { PermanentError } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { callsIn } from "../../kit/effects.js";
 import { poll } from "../../kit/poll.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { acquire } from "../../servers/acquire.js";
 import type { Acquired } from "../../servers/acquire-from.js";
@@ -201,8 +201,8 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       });
       await gate.reached();
       const stopped = first.stop().then(() => "stopped");
-      // As long as somebody is at work it is not: however long that is looked at.
-      expect(await Promise.race([stopped, delay(300, "under way")])).toBe("under way");
+      const meanwhile = letTimePass(300, "a stop that does not wait for the handlers would end, and no event says that it did not");
+      expect(await Promise.race([stopped, meanwhile.then(() => "under way")])).toBe("under way");
       gate.open();
       await stopped;
       const done = effects.keys().length;
@@ -257,7 +257,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store);
       const slow: ConsumerOptions["handle"] = async (message, context) => {
-        await delay(queue.patienceMs * 1.4);
+        await letTimePass(queue.patienceMs * 1.4, "the patience of a real broker is over");
         return await handle(message, context);
       };
       await queue.send(orders(1));

@@ -71,7 +71,6 @@ describe.skipIf(!server.ok).each([
 /** A server of its own, because it is killed. */
 test.skipIf(!server.ok)(
   "MongoDB (the emulator, on its log) is killed and restarted under load: every key once, nobody hangs",
-  { timeout: 120_000 },
   async ({ skip }) => {
     const acquired = await acquire("mongodb");
     if (!acquired.ok) return skip(acquired.reason);

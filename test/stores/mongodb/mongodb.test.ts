@@ -253,7 +253,7 @@ describe.skipIf(!server.ok)("what is in the documents", () => {
     expect(await left()).toEqual([0, 0, 0, 0]);
   });
 
-  test("a result that no document can hold completes its key without it", { timeout: 30_000 }, async () => {
+  test("a result that no document can hold completes its key without it", async () => {
     const store = await open(at(url), { valueBytesMax: 64 * 1024 * 1024, purgeEveryMs: 0 });
     onTestFinished(() => store.close());
     const large = "x".repeat(16 * 1024 * 1024);

@@ -63,7 +63,7 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
       await interruptNext();
       const renewed = await store.commit({ ledger: { verb: "renew", ...of, owner: "me", leaseMs: 1 } });
       expect(renewed).toEqual({ kind: "renewed", leaseUntil: expect.any(Number) });
-      await expect.poll(async () => (await store.list({ limit: 1, state: "unknown" })).length, { timeout: 10_000 }).toBe(1);
+      await expect.poll(async () => (await store.list({ limit: 1, state: "unknown" })).length, { timeout: 60_000 }).toBe(1);
       await interruptNext();
       const to = { state: "completed", outcome: "1" } as const;
       expect(await store.commit({ ledger: { verb: "resolve", ...of, owner: "you", to, note: null } })).toEqual({ kind: "settled" });
@@ -80,13 +80,13 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
     });
   });
 
-  test("a command has at most 16 MB: progress of 9 MiB is sent once, and taken over by the next attempt", { timeout: 30_000 }, async () => {
+  test("a command has at most 16 MB: progress of 9 MiB is sent once, and taken over by the next attempt", async () => {
     const store = await opened();
     const progress = JSON.stringify("x".repeat(9 * 1024 * 1024));
     expect(await store.commit({ ledger: beginOf({ leaseMs: 1, progress }) })).toMatchObject({ kind: "started", attempt: 1 });
     const next = beginOf({ progress: JSON.stringify("y".repeat(9 * 1024 * 1024)) });
     const again = () => store.commit({ ledger: next });
-    await expect.poll(async () => (await again()).kind, { timeout: 10_000 }).toBe("started");
+    await expect.poll(async () => (await again()).kind, { timeout: 60_000 }).toBe("started");
     const answer = await again();
     expect(answer.kind === "started" && answer.attempt === 2 && answer.progress === progress).toBe(true);
   });

@@ -1,9 +1,11 @@
-import { key as keyOf, once, open, type Store } from "onceflow";
+import { inspect, key as keyOf, once, open, type Store } from "onceflow";
 import { createOutbox } from "onceflow/outbox";
 import { createHook, sleep, step, work, workflow } from "onceflow/workflow";
 import { readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import type { StartRun } from "../../../src/core/runs/operation.js";
+import { letTimePass } from "../../kit/real-time.js";
+import { until } from "../../kit/until.js";
 import { acquire } from "../../servers/acquire.js";
 import { execute, type FreshDatabase, freshDatabase } from "../../servers/postgres/databases.js";
 import { startPgBouncer } from "../../servers/postgres/pgbouncer.js";
@@ -71,7 +73,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     });
     const worker = await work(store, { workflows: [child, parent], pollMs: 20 });
     const run = await start(parent, [], { store });
-    await expect.poll(async () => await store.runs.hook(`hook ${level}`), { timeout: 10_000 }).toBeDefined();
+    await expect.poll(async () => await store.runs.hook(`hook ${level}`), { timeout: 60_000 }).toBeDefined();
     await resumeHook(`hook ${level}`, "said", { store });
     expect(await run.returnValue).toEqual([1, "said"]);
     const outbox = createOutbox(store, { name: "watched" });
@@ -79,7 +81,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     const relay = outbox.relay(({ payload }) => void published.push(payload), { pollMs: 20 });
     await outbox.add(undefined, { key: "lane", payload: 1 });
     await outbox.add(undefined, { payload: 2 });
-    await expect.poll(() => published.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => published.length, { timeout: 60_000 }).toBe(2);
     await relay.stop();
     await worker.stop();
     await closeAll(stores);
@@ -93,7 +95,10 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
       keys.map((key) =>
         once(store, { key, leaseMs: 3000 }, async () => {
           executions += 1;
-          await new Promise((go) => setTimeout(go, 1100));
+          await until("its lease is renewed", async () => {
+            const { leaseUntil, startedAt } = (await inspect(store, { key })) ?? expect.fail("the key is there");
+            return Number(leaseUntil) > Number(startedAt) + 3000;
+          });
           return key;
         }),
       ),
@@ -108,7 +113,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     const stores = await openMany(`${address}?schema=runs`, 4);
     const effects = new Map<string, number>();
     const charge = step(`charge ${level} ${way}`, async (id: string) => {
-      await new Promise((go) => setTimeout(go, 20));
+      await letTimePass(20, "other workers claim and renew while the step runs");
       effects.set(id, (effects.get(id) ?? 0) + 1);
     });
     const order = workflow(`order ${level} ${way}`, async (id: string) => {
@@ -140,7 +145,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
       outboxes[i % 3]?.add(undefined, { id: `m-${i}`, key: `lane-${i % 7}`, payload: i }),
     );
     await Promise.all(adding);
-    await expect.poll(() => published.length, { timeout: 20_000 }).toBe(90);
+    await expect.poll(() => published.length, { timeout: 60_000 }).toBe(90);
     expect(new Set(published).size).toBe(90);
     await Promise.all(relays.map((relay) => relay.stop()));
     await closeAll(stores);

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { TestContext } from "vitest";
+import { letTimePass } from "../../kit/real-time.js";
 import { acquire } from "../../servers/acquire.js";
 
 export interface MortalPostgres {
@@ -21,7 +21,7 @@ export async function mortalPostgres({ skip, onTestFinished }: TestContext): Pro
     if (restarts === 3) return;
     restarts += 1;
     await kill();
-    await delay(150);
+    await letTimePass(150, "the server is away for a while");
     await restart();
   };
   return { url, strike, restarts: () => restarts };

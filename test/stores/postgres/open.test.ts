@@ -2,6 +2,7 @@ import { connect, createServer } from "node:net";
 import { ConfigurationError, InvalidInputError, open, UnreachableError } from "onceflow";
 import pg from "pg";
 import { expect, inject, onTestFinished, test } from "vitest";
+import { letTimePass } from "../../kit/real-time.js";
 import { execute, freshDatabase } from "../../servers/postgres/databases.js";
 import { freePort } from "../../servers/process/free-port.js";
 
@@ -41,7 +42,7 @@ test.skipIf(!server.ok).for(["option", "URL"])(
     await expect(opened(400)).rejects.toThrow(UnreachableError);
     expect(performance.now() - before).toBeGreaterThan(200);
     const opening = opened(30_000);
-    await new Promise((go) => setTimeout(go, 100));
+    await letTimePass(100, "the first tries find no server; a closed port cannot count them");
     const proxy = createServer((client) => {
       const upstream = connect(Number(target.port), target.hostname);
       for (const socket of [client, upstream]) socket.on("error", () => {});

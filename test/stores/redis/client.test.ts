@@ -31,25 +31,21 @@ const clients: Readonly<Record<string, (port: number) => Promise<{ client: Clien
 
 describe.skipIf(!redis.ok)("a client of the user's own", () => {
   describe.concurrent("on a connection that falls silent", () => {
-    test.each(Object.entries(clients))(
-      "%s: the next command goes by a connection of the store's own",
-      { timeout: 60_000 },
-      async (name, make) => {
-        const proxy = await silentProxy(serverPort);
-        onTestFinished(() => proxy.close());
-        const { client, end } = await make(proxy.port);
-        onTestFinished(() => void end());
-        const store = await redisStore({ client, prefix: `silent-${name}-${process.pid}` });
-        onTestFinished(() => store.close());
-        expect((await once(store, { key: key.of("before") }, () => 1)).status).toBe("executed");
-        proxy.silence();
-        const begin = beginOf({ key: "silent" });
-        await expect(store.commit({ ledger: begin })).rejects.toThrow(NotKnownError);
-        const before = proxy.connections;
-        expect(await store.commit({ ledger: begin })).toMatchObject({ kind: "started", attempt: 1 });
-        expect(proxy.connections).toBe(before + 1);
-      },
-    );
+    test.each(Object.entries(clients))("%s: the next command goes by a connection of the store's own", async (name, make) => {
+      const proxy = await silentProxy(serverPort);
+      onTestFinished(() => proxy.close());
+      const { client, end } = await make(proxy.port);
+      onTestFinished(() => void end());
+      const store = await redisStore({ client, prefix: `silent-${name}-${process.pid}` });
+      onTestFinished(() => store.close());
+      expect((await once(store, { key: key.of("before") }, () => 1)).status).toBe("executed");
+      proxy.silence();
+      const begin = beginOf({ key: "silent" });
+      await expect(store.commit({ ledger: begin })).rejects.toThrow(NotKnownError);
+      const before = proxy.connections;
+      expect(await store.commit({ ledger: begin })).toMatchObject({ kind: "started", attempt: 1 });
+      expect(proxy.connections).toBe(before + 1);
+    });
   });
 
   test("a client that cannot be duplicated stays in use", async () => {

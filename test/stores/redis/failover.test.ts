@@ -1,12 +1,14 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { inspect, key, list, NotKnownError, once, open, type Store } from "onceflow";
 import type { Begin } from "onceflow/store";
 import { EffectLedger } from "onceflow/testing";
 import { beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
 import { beginOf as contractBegin } from "../../../src/testing/contract/ledger/operations.js";
+import { gate } from "../../kit/gate.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { poll } from "../../kit/poll.js";
+import { letTimePass } from "../../kit/real-time.js";
+import { until } from "../../kit/until.js";
 import { signal } from "../../servers/process/processes.js";
 import type { Found } from "../../servers/provider.js";
 import { startRedisCluster, urlOf } from "../../servers/redis/cluster.js";
@@ -24,20 +26,24 @@ async function opened(url: string): Promise<Store> {
 }
 
 /** So many customers, each with the next key until none is left; `while` something happens to the servers. */
-async function chargeAll(stores: readonly Store[], names: readonly string[], happens: () => Promise<void>): Promise<EffectLedger> {
+async function chargeAll(
+  stores: readonly Store[],
+  names: readonly string[],
+  happens: (effects: EffectLedger) => Promise<void>,
+): Promise<EffectLedger> {
   const effects = new EffectLedger({ honoursKeys: false });
   let next = 0;
-  let over = false;
+  const over = gate();
   const customers = Array.from({ length: 12 }, async (_, i) => {
     for (let name = names[next++]; name !== undefined; name = names[next++]) {
       // Half of the keys come after it has happened.
-      while (!over && next > names.length / 2) await delay(5);
+      if (next > names.length / 2) await over.opened;
       const charge = () =>
         once(
           stores[i % stores.length] as Store,
           { key: key.of(name), effect: "atMostOnce", leaseMs: 60_000 },
           async ({ effectKey, number }) => {
-            await delay(5);
+            await letTimePass(5, "a server dies while some charges are under way");
             return effects.call(effectKey, { attempt: number, result: "charged" });
           },
         );
@@ -46,9 +52,7 @@ async function chargeAll(stores: readonly Store[], names: readonly string[], hap
       expect(result, name).toMatchObject({ status: "executed", value: "charged", attempt: 1 });
     }
   });
-  const happening = happens().finally(() => {
-    over = true;
-  });
+  const happening = happens(effects).finally(() => over.open());
   await Promise.all([...customers, happening]);
   return effects;
 }
@@ -67,7 +71,7 @@ function beginOf(name: string): Begin {
 
 const namesOf = (what: string, count: number) => Array.from({ length: count }, (_, i) => `${what}:${i}`);
 
-describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
+describe.skipIf(!inject("redis").ok)("failover", () => {
   let program: Found;
   beforeAll(async () => {
     program = await redisProgram();
@@ -78,8 +82,8 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
     onTestFinished(() => pair.stop());
     const stores = [await opened(`${pair.url}?waitReplicas=1&waitMs=500`), await opened(`${pair.url}?waitReplicas=1&waitMs=500`)];
     const names = namesOf("sentinel", 200);
-    const effects = await chargeAll(stores, names, async () => {
-      await delay(100);
+    const effects = await chargeAll(stores, names, async (charged) => {
+      await until("some keys are charged", () => charged.keys().length >= 12);
       await pair.master.kill();
       await isMaster(pair.replica);
       // Without a second server nobody is told that anything was done. Sentinels make it a replica too, after ten seconds.
@@ -158,8 +162,8 @@ describe.skipIf(!inject("redis").ok)("failover", { timeout: 120_000 }, () => {
     await expectOnce(stores[0] as Store, moving, moved);
 
     const names = namesOf("cluster", 200);
-    const effects = await chargeAll(stores, names, async () => {
-      await delay(100);
+    const effects = await chargeAll(stores, names, async (charged) => {
+      await until("some keys are charged", () => charged.keys().length >= 12);
       await victim.kill();
       await isMaster(cluster.members[3] as RedisProcess);
       await victim.restart();

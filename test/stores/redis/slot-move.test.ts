@@ -22,7 +22,7 @@ const long = "x".repeat(300);
  * A Cluster moves a slot key by key. Every test says which keys of one shard are where, and works on the shard then: what
  * the script would have to touch on both sides has to wait, and no key may come to be on both.
  */
-describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", { timeout: 60_000 }, () => {
+describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => {
   let cluster: RedisCluster;
   let shard: number;
   let names: readonly string[];

@@ -203,12 +203,19 @@ describe("a SQLite file that cannot be used", () => {
       return "x".repeat(100_000);
     });
     const order = workflow("order on a full disk", async () => (await charge()).length);
-    await work(store, { workflows: [order], leaseMs: 60_000, pollMs: 20 });
-    await start(order, [], { id: "order", store });
+    let commits = 0;
+    const commit = (batch: Parameters<Store["commit"]>[0]) => {
+      commits += 1;
+      return store.commit(batch);
+    };
+    const counted = Object.create(store, { commit: { value: commit } }) as Store;
+    await work(counted, { workflows: [order], leaseMs: 60_000, pollMs: 20 });
+    await start(order, [], { id: "order", store: counted });
     await until("the worker has warned", () => warnings.length > 0);
     expect(warnings[0]?.message).toMatch(/full/);
     expect(warnings[0]?.message).toContain(path);
-    await new Promise((go) => setTimeout(go, 500));
+    const before = commits;
+    await until("the write was tried again", () => commits >= before + 4);
     expect(warnings).toHaveLength(1);
     empty();
     expect(await getRun("order", { store }).returnValue).toBe(100_000);

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open, type SqliteTx, type Store } from "onceflow";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
+import { until } from "../../kit/until.js";
 
 /** SQLite has one writer: what an open transaction of a handler's means to everybody else in the process. */
 describe("a handler's transaction on SQLite", () => {
@@ -33,7 +33,8 @@ describe("a handler's transaction on SQLite", () => {
       (tx as SqliteTx).prepare("INSERT INTO business VALUES (?)").run("in");
       entered();
       // If the other one waited inside SQLite, the event loop would stand still here.
-      for (const until = turns + 10; turns <= until; ) await delay(5);
+      const enough = turns + 10;
+      await until("the event loop goes on", () => turns > enough);
       order.push("transaction ends");
     });
     await isOpen;
@@ -59,7 +60,13 @@ describe("a handler's transaction on SQLite", () => {
     const tooLong = once(store, { key: key.of("long"), tx: true }, async ({ tx }) => {
       late = tx as SqliteTx;
       late.prepare("INSERT INTO business VALUES (?)").run("long");
-      await delay(2500);
+      await until("its handle is dead", () => {
+        try {
+          return late?.prepare("SELECT 1") === undefined;
+        } catch {
+          return true;
+        }
+      });
     });
     await expect(tooLong).rejects.toThrow(/open for more than 2000 ms and was rolled back/);
     // On the bare connection this would commit by itself.

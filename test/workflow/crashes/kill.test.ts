@@ -1,23 +1,24 @@
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { open, type Store } from "onceflow";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, start } from "onceflow/workflow/api";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { callsIn } from "../../kit/effects.js";
+import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
 takeTurns();
 
-const runs = 500;
+const runs = effort({ quick: 150, full: 500 });
 const stepsPerRun = 5;
 const workers = 4;
 /** One is killed whenever so many calls more have reached the other side, however long that takes here. */
-const callsPerKill = 40;
+const callsPerKill = effort({ quick: 25, full: 40 });
 
 /** The same name as in the workers; this process only starts, and never executes it. */
 const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));
@@ -42,9 +43,12 @@ async function killUntilDone(url: string, provider: EffectServer, { worse }: Wea
   const fleet = Array.from({ length: workers }, spawn);
   let kills = 0;
   let killAt = callsPerKill;
+  const isTime = () => callsIn(provider.effects) >= killAt;
   while (!(await allEnded(store))) {
-    await delay(20);
-    if (callsIn(provider.effects) < killAt) continue;
+    if (!isTime()) {
+      await letTimePass(20, "polls a store that may be down");
+      continue;
+    }
     const victim = Math.floor(Math.random() * workers);
     if (!ready.has(fleet[victim] as Program)) continue;
     void fleet[victim]?.kill();
@@ -101,14 +105,14 @@ async function slowProvider(): Promise<EffectServer> {
 }
 
 describe(`${runs} runs of ${stepsPerRun} steps, ${workers} workers, one killed every ${callsPerKill} calls`, () => {
-  test("SQLite", { timeout: 180_000 }, async () => {
+  test("SQLite", { timeout: 600_000 }, async () => {
     const folder = temporaryFolder(onTestFinished);
     const provider = await slowProvider();
     const { store, kills } = await killUntilDone(`sqlite:${join(folder, "runs.db")}`, provider);
     report("SQLite", kills, await tally(store, provider));
   });
 
-  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 180_000 }, async (context) => {
+  test.skipIf(!inject("postgres").ok)("PostgreSQL, itself killed and restarted three times", { timeout: 600_000 }, async (context) => {
     const { url, strike, restarts } = await mortalPostgres(context);
     const provider = await slowProvider();
     const { store, kills } = await killUntilDone(url, provider, { worse: strike });

@@ -17,7 +17,7 @@ import { untilStatus } from "../scene.js";
 const trials = 100;
 
 onStores("a step that is under way", everyStore, (test) => {
-  test(`is not run again because a second worker boots: ${trials} trials`, { timeout: 60_000 }, async ({ scene }) => {
+  test(`is not run again because a second worker boots: ${trials} trials`, async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: false });
     const go = gate();
     const charge = step("charge", async () => {
@@ -40,7 +40,7 @@ onStores("a step that is under way", everyStore, (test) => {
     for (const stepId of effects.keys()) expect(effects.rawCalls(stepId)).toBe(1);
   });
 
-  test(`is not run again because a hook is resumed: ${trials} trials`, { timeout: 60_000 }, async ({ scene }) => {
+  test(`is not run again because a hook is resumed: ${trials} trials`, async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: false });
     const go = gate();
     const charge = step("charge", async () => {
@@ -136,7 +136,7 @@ onStores("the completion write fails", everyStore, (test) => {
 
 onStores("a crash at any write of a run", everyStore, (test) => {
   for (const side of ["before", "after"] as const)
-    test(`${side} it: the next worker finishes the run, and no step has two results`, { timeout: 60_000 }, async ({ scene }) => {
+    test(`${side} it: the next worker finishes the run, and no step has two results`, async ({ scene }) => {
       const effects = new EffectLedger({ honoursKeys: true });
       const effect = step("effect", async (n: number) => {
         const { stepId, attempt } = getStepMetadata();
@@ -195,7 +195,7 @@ onStores("step identities", ["memory"], (test) => {
 });
 
 onStores("a long run", ["sqlite"], (test) => {
-  test("of 1,000 steps ends, is not slower at its end, and is replayed whole", { timeout: 60_000 }, async ({ scene }) => {
+  test("of 1,000 steps ends, is not slower at its end, and is replayed whole", async ({ scene }) => {
     const at: number[] = [];
     let bodies = 0;
     const tick = step("tick", async (n: number) => {
@@ -214,12 +214,9 @@ onStores("a long run", ["sqlite"], (test) => {
     const doomed = await scene.workAndDie({ workflows: [long] });
     await start(long, [], { id: "l-1", store: doomed.store });
     await until("all steps are done", () => at.length >= 1000, 50_000);
-    const median = (from: number, to: number) => {
-      const each = at.slice(from + 1, to + 1).map((time, i) => time - (at[from + i] as number));
-      return each.sort((a, b) => a - b)[Math.floor(each.length / 2)] as number;
-    };
-    // Of single steps, and generous: the machine may be busy with something else at the one or the other time.
-    expect(median(799, 999)).toBeLessThan(5 * median(0, 200) + 5);
+    const fastest = (from: number, to: number) => Math.min(...at.slice(from + 1, to + 1).map((time, i) => time - (at[from + i] as number)));
+    // Of single steps: a busy machine slows most of them down, but not every one of 200.
+    expect(fastest(799, 999)).toBeLessThan(5 * fastest(0, 200) + 5);
     const looking = await scene.open();
     await until("it waits for its hook", async () => (await looking.runs.hook("go on")) !== undefined);
     doomed.die();

@@ -4,6 +4,7 @@ import { type EffectServer, serveEffects } from "onceflow/testing";
 import { workflow } from "onceflow/workflow";
 import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
+import { effort, sample } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Supervised } from "../../kit/supervised.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
@@ -18,7 +19,7 @@ const healthy = workflow("healthy", elsewhere as () => Promise<number>);
 const poison = workflow("poison", elsewhere as (death: Death) => Promise<void>);
 const early = workflow("early", elsewhere as () => Promise<string>);
 
-const healthyRuns = 100;
+const healthyRuns = effort({ quick: 30, full: 100 });
 
 function supervise(workers: number, args: readonly string[]): Supervised {
   return new Supervised({ onTestFinished }, { program, args, processes: workers, execArgv: ["--max-old-space-size=64"] });
@@ -62,15 +63,15 @@ const cases: readonly { workers: number; death: Death; deaths: number }[] = [
   { workers: 3, death: "code", deaths: 11 },
 ];
 
-test.for(cases)(
+test.for(sample(cases, 2))(
   `one run among ${healthyRuns} healthy ones kills its process by $death, $workers supervised workers`,
   { timeout: 300_000 },
   async ({ workers, death, deaths }) => {
     const { url, store, provider } = await place();
     const ids = Array.from({ length: healthyRuns }, (_, i) => `healthy-${i}`);
-    await Promise.all(ids.slice(0, 50).map((id) => start(healthy, [], { id, store })));
+    await Promise.all(ids.slice(0, healthyRuns / 2).map((id) => start(healthy, [], { id, store })));
     await start(poison, [death], { id: "poison", store });
-    await Promise.all(ids.slice(50).map((id) => start(healthy, [], { id, store })));
+    await Promise.all(ids.slice(healthyRuns / 2).map((id) => start(healthy, [], { id, store })));
     const supervised = supervise(workers, [url, provider.url]);
     await until("all runs have ended or are parked", async () => await isOver(store, [...ids, "poison"]), 290_000);
     await expectHealthy(store, provider, ids);
@@ -85,7 +86,7 @@ async function isOver(store: Store, ids: readonly string[]): Promise<boolean> {
   return runs.every((run) => run?.status === "parked" || run?.endedAt != null);
 }
 
-test("a promise that rejects before it is awaited ends no worker, and the run goes on to catch it", { timeout: 60_000 }, async () => {
+test("a promise that rejects before it is awaited ends no worker, and the run goes on to catch it", async () => {
   const { url, store, provider } = await place();
   const supervised = supervise(2, [url, provider.url]);
   await Promise.all(Array.from({ length: 6 }, (_, i) => start(healthy, [], { id: `healthy-${i}`, store })));

@@ -3,8 +3,9 @@ import { sleep, step, type Workflow, workflow } from "onceflow/workflow";
 import { getRun, readAttempts, readJournal, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { everyStore, onStores, type Scene } from "../../kit/scene.js";
-import { until } from "../../kit/until.js";
+import { settled, until } from "../../kit/until.js";
 import { captureWarnings } from "../../kit/warnings.js";
 import { untilStatus } from "../scene.js";
 
@@ -222,7 +223,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     const started = new Map<number, number>();
     const work = step("work", async (i: number) => {
       started.set(i, (started.get(i) ?? 0) + 1);
-      await new Promise((go) => setTimeout(go, 20));
+      await letTimePass(20, "the run lasts longer than its worker needs to find the suspect");
       return i;
     });
     await startAndDie(order, "o-1");
@@ -275,7 +276,7 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
       maxRetries: 0,
       async reconcile() {
         void Promise.reject(new Error("in reconcile"));
-        await new Promise((go) => setTimeout(go, 5));
+        await settled();
         return { found: "charged" };
       },
     });
@@ -288,7 +289,7 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
     const warnings = captureWarnings(undefined, (end) => scene.onEnd(end));
     const careless = step("careless", async () => {
       void Promise.reject(new Error("in the body"));
-      await new Promise((go) => setTimeout(go, 5));
+      await settled();
       return "done";
     });
     const order = workflow(scene.name("order"), async () => {

@@ -3,14 +3,14 @@ import { replayJournal, simulateWorkflows } from "onceflow/testing";
 import { step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { describe, expect, test } from "vitest";
+import { effort } from "../../kit/effort.js";
 import { captureWarnings, muteWarnings } from "../../kit/warnings.js";
 
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /** Every seed that ever failed stays here for ever. */
 const keptSeeds: readonly number[] = [50_851, 72_603, 1134, 1927, 125, 1438, 1642, 1016, 270, 20_337, 21_778, 31_620];
-const seedsOfEveryRun = 1000;
-const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? seedsOfEveryRun);
+const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 200, full: 1000 }));
 
 describe("the workflow engine, simulated", () => {
   test(`keeps its promises in ${seeds} seeds`, { timeout: 600_000 }, async () => {

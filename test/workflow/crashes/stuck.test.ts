@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, type TestContext, test } from "vitest";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { freshTable } from "../../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../../servers/mongodb/databases.js";
@@ -29,7 +29,7 @@ function cases(storeUrl: StoreUrl): void {
     context.onTestFinished(() => store.close());
     await once(store, { key: key.of("short"), leaseMs: 50 }, () => 1);
     await once(store, { key: key.of("long"), leaseMs: 10_000 }, async () => {
-      await delay(600);
+      await letTimePass(600, "a renewal by the stand-in would come within 600 ms, and no event says that none came");
       const held = await inspect(store, { key: "long" });
       expect(Number(held?.leaseUntil) - Number(held?.startedAt)).toBe(10_000);
     });
@@ -51,7 +51,7 @@ function cases(storeUrl: StoreUrl): void {
       const { status } = await once(store, { key: key.of("stuck"), onRunning: "return", leaseMs }, () => "taken over");
       expect(["running", "replayed"]).toContain(status);
       asked += 1;
-      await delay(20);
+      await letTimePass(20, "asks again and again while the other process is stuck");
     }
     expect(outcome).toBe("executed");
     expect(asked).toBeGreaterThan(3);
@@ -89,7 +89,7 @@ function packetCases(storeUrl: StoreUrl): void {
     const claims: number[] = [];
     while (outcome === undefined) {
       claims.push((await claim()).claimed.length);
-      await delay(20);
+      await letTimePass(20, "asks again and again while the other process is stuck");
     }
     return { outcome, claims };
   }
@@ -120,7 +120,7 @@ function runCases(storeUrl: StoreUrl): void {
       expect(claimed).toEqual([]);
       expect(await store.runs.workers()).toMatchObject([{ id: "stuck", workflows: ["work"], version: "1", live: true }]);
       looks += 1;
-      await delay(20);
+      await letTimePass(20, "asks again and again while the other process is stuck");
     }
     expect(outcome).toBe("appended");
     expect(looks).toBeGreaterThan(3);

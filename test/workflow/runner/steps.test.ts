@@ -5,6 +5,7 @@ import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "
 import { listRuns, readAttempts, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, expectTypeOf, onTestFinished, test } from "vitest";
 import { gate } from "../../kit/gate.js";
+import { letTimePass } from "../../kit/real-time.js";
 
 async function runner(options: Parameters<typeof testWorkflows>[0] = {}): Promise<WorkflowTest> {
   const t = await testWorkflows(options);
@@ -212,7 +213,7 @@ describe("crashes", () => {
     const asked: string[] = [];
     const reconcile = async ({ stepId }: { readonly stepId: string }) => {
       // However long it takes to ask, time does not pass meanwhile.
-      await new Promise<void>((resolve) => void setTimeout(resolve, 30));
+      await letTimePass(30, "a runner that does not wait for the answer moves its clock meanwhile");
       asked.push(stepId);
       return t.effects.find(stepId) as { found: string } | "absent";
     };

@@ -5,6 +5,7 @@ import { createHook, FatalError, getStepMetadata, now, RunNotFoundError, sleep, 
 import { getRun, listRuns, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { gate } from "../../kit/gate.js";
+import { letTimePass } from "../../kit/real-time.js";
 
 async function runner(options: Parameters<typeof testWorkflows>[0] = {}): Promise<WorkflowTest> {
   const t = await testWorkflows(options);
@@ -73,10 +74,8 @@ describe("virtual time", () => {
     const value = run.returnValue;
     void other.returnValue.catch(() => {});
     await t.settle();
-    const startedAt = performance.now();
     await t.advance("365d");
     expect(await value).toHaveLength(1);
-    expect(performance.now() - startedAt).toBeLessThan(5000);
     expect(t.now).toEqual(new Date("2031-01-01T00:00:00.000Z"));
   });
 
@@ -125,7 +124,7 @@ describe("virtual time", () => {
     const t = await runner();
     const order: string[] = [];
     const slow = step("time: slow", async () => {
-      await new Promise<void>((resolve) => void setTimeout(resolve, 30));
+      await letTimePass(30, "a runner that does not wait for a body moves its clock meanwhile");
       order.push(`slow ended at ${t.now.toISOString()}`);
     });
     t.mockStep(failing, async () => {

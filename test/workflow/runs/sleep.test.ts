@@ -150,7 +150,7 @@ onStores("sleep", everyStore, (test) => {
     expect(await getRun(run.id, { store }).returnValue).toBe("awake");
   });
 
-  test("1,000 runs asleep are no live executions", { timeout: 30_000 }, async ({ scene }) => {
+  test("1,000 runs asleep are no live executions", async ({ scene }) => {
     const sleeper = workflow(scene.name("sleeper"), async (i: number) => {
       await sleep("1h");
       return i;

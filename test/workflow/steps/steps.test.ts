@@ -12,9 +12,10 @@ import {
 import { readAttempts, readJournal, resumeHook, start } from "onceflow/workflow/api";
 import { describe, expect, test as plain } from "vitest";
 import { gate } from "../../kit/gate.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { thrownBy } from "../../kit/thrown-by.js";
-import { until } from "../../kit/until.js";
+import { settled, until } from "../../kit/until.js";
 import { quick, story, untilReleased } from "../scene.js";
 
 onStores("steps", everyStore, (test) => {
@@ -231,7 +232,7 @@ onStores("steps", everyStore, (test) => {
         if (attempt === 2) return "in time";
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
         seen.push(`aborted: ${(signal.reason as Error).name}`);
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await letTimePass(20, "a retry that does not wait for the grace begins meanwhile");
         seen.push("ended");
         throw new Error("stopped");
       },
@@ -254,7 +255,7 @@ onStores("steps", everyStore, (test) => {
         calls += 1;
         const { signal } = getStepMetadata();
         await new Promise((resolve) => signal.addEventListener("abort", resolve));
-        await new Promise((resolve) => setTimeout(resolve, 10));
+        await settled();
         return "late, but done";
       },
       { timeoutMs: 10, graceMs: 10_000, ...quick },
@@ -282,7 +283,7 @@ onStores("steps", everyStore, (test) => {
     );
     const after = step("after", async () => {
       free.open();
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await settled();
     });
     const run = workflow(scene.name("run"), async () => {
       const result = await stubborn();

@@ -4,6 +4,7 @@ import { getRun, readAttempts, readJournal, resumeHook, start } from "onceflow/w
 import type pg from "pg";
 import { describe, expect, test as plain } from "vitest";
 import { gate } from "../../kit/gate.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { durableStores, onStores, type Scene, shortMs } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { quick, story } from "../scene.js";
@@ -364,7 +365,7 @@ function commitsBadly(store: Store, how: "done, and the reply lost" | "not done"
       written.open();
       if (how === "not done") throw new NotKnownError("the connection broke before the commit");
       // Its COMMIT is still on its way when whoever sent it has given up.
-      await new Promise((resolve) => setTimeout(resolve, 300));
+      await letTimePass(300, "the retry comes before the commit has arrived, and waits for it inside the database");
       return result;
     });
     if (how === "not done") return await committing;

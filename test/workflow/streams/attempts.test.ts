@@ -1,12 +1,12 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Store } from "onceflow";
 import { getStepMetadata, getWritable, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
+import { letTimePass } from "../../kit/real-time.js";
 import { everyStore, onStores, shortMs } from "../../kit/scene.js";
 import { thrownBy } from "../../kit/thrown-by.js";
-import { until } from "../../kit/until.js";
+import { settled, until } from "../../kit/until.js";
 import { quick, story } from "../scene.js";
 import { all, reading, say } from "./stream-scene.js";
 
@@ -136,7 +136,7 @@ onStores("streams of attempts", everyStore, (test) => {
     const flood = async () => {
       for (;;) {
         await say("late");
-        await delay(1);
+        await settled(1);
       }
     };
     const run = workflow(scene.name("run"), async () => await work());
@@ -161,9 +161,16 @@ onStores("streams of attempts", everyStore, (test) => {
     const own = await scene.open();
     const [free, second, over] = [gate(), gate(), gate()];
     const refused = gate<Error>();
+    const sent = gate();
+    let writing = 0;
     const commit = async (batch: { run?: { verb: string } }) => {
-      if (batch.run?.verb === "write") await free.opened;
-      return await own.commit(batch as never);
+      if (batch.run?.verb !== "write") return await own.commit(batch as never);
+      writing += 1;
+      sent.open();
+      await free.opened;
+      return await own.commit(batch as never).finally(() => {
+        writing -= 1;
+      });
     };
     const slow = Object.create(own, { commit: { value: commit } }) as Store;
     const work = step(
@@ -172,7 +179,7 @@ onStores("streams of attempts", everyStore, (test) => {
         if (getStepMetadata().attempt > 1) return second.open();
         await say("on its way");
         // In the buffer, behind the one that is on its way.
-        await delay(10);
+        await sent.opened;
         await say("waiting").catch(() => {});
         await second.opened;
         refused.open(await thrownBy(say("too late")));
@@ -187,12 +194,10 @@ onStores("streams of attempts", everyStore, (test) => {
     await scene.work({ workflows: [run] }, slow);
     const started = await start(run, [], { store: slow });
     expect((await refused.opened).message).toContain("this attempt of step work#0 is over");
-    // Time for the wrong thing to happen: a verdict before the chunks have arrived.
-    await delay(50);
+    await letTimePass(50, "a verdict that does not wait for the chunks would be written meanwhile");
     free.open();
     await until("the first step is done", async () => (await story(own, started.id)).includes("done work#0"));
-    // And for chunks that come late.
-    await delay(50);
+    await until("the writes are answered", () => writing === 0);
     over.open();
     await started.returnValue;
     expect(await all(started.readable)).toEqual([]);

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Store } from "onceflow";
 import { getWritable, step, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
@@ -6,7 +5,7 @@ import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { thrownBy } from "../../kit/thrown-by.js";
-import { until } from "../../kit/until.js";
+import { settled, until } from "../../kit/until.js";
 import { all, say } from "./stream-scene.js";
 
 onStores("streams and their limits", everyStore, (test) => {
@@ -65,7 +64,7 @@ onStores("streams and their limits", everyStore, (test) => {
     await writing.opened;
     await until("it waits", async () => {
       const before = accepted;
-      await delay(20);
+      await settled();
       return accepted === before;
     });
     expect(accepted).toBeLessThan(1001);

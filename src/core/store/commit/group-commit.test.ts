@@ -222,7 +222,7 @@ describe("group commit", () => {
       for (;;) {
         const answer = await group.submitRecord(one).catch(() => undefined);
         if (answer !== undefined || stopped) return answer;
-        await new Promise((later) => setTimeout(later, 1));
+        await new Promise((later) => setImmediate(later));
       }
     };
     const bad = Array.from({ length: 60 }, (_, i) => untilAnswered(begin(`bad${i}`, "me")));

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { cpuMs } from "../../../../test/kit/cpu-time.js";
 import { formatCheck } from "./known-formats.js";
 
 /** Cases that the official suite does not have. */
@@ -101,14 +102,6 @@ describe.each(Object.entries(cases))("%s", (name, [valid, wrong]) => {
   test.each(valid)("%j", (text) => expect(check(text)).toBe(true));
   test.each(wrong)("not %j", (text) => expect(check(text)).toBe(false));
 });
-
-/** CPU time, which other processes do not affect. */
-function cpuMs(work: () => void): number {
-  const before = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
-}
 
 /** Texts that a backtracking expression would not finish. */
 const parts = ["a", "1", "a.", "1.", "a-", "/", "a:", ":", "%20", "~0", "{a}", "{a,", "a,", "\\", '"', "@", "[", "P1Y", " ", "0", "f:"];

@@ -1,0 +1,36 @@
+/**
+ * How much the tests do. `npm test` is the quick tier: every kind of proof, with fewer seeds, keys and kills.
+ * ONCEFLOW_TESTS=full is the full tier: all of them, and the files below.
+ */
+const tiers = ["quick", "full"] as const;
+
+const tier = process.env["ONCEFLOW_TESTS"] ?? "quick";
+if (!(tiers as readonly string[]).includes(tier)) throw new Error(`ONCEFLOW_TESTS: must be quick or full, is ${JSON.stringify(tier)}`);
+
+export const isFull: boolean = tier === "full";
+
+/** How many seeds, keys or kills a test has. */
+export function effort({ quick, full }: { readonly quick: number; readonly full: number }): number {
+  return isFull ? full : quick;
+}
+
+/** All rows in the full tier; in the quick one the first of every `of`, so that each kind of row is among them where neighbours are alike. */
+export function sample<T>(rows: readonly T[], of: number): readonly T[] {
+  return isFull ? rows : rows.filter((_, i) => i % of === 0);
+}
+
+/** Files of the full tier only, below test/, and what the quick tier has in their place. */
+export const fullOnly: Readonly<Record<string, string>> = {
+  "contract/encrypted.test.ts": "the contract of memory and SQLite a second time; ledger/encryption.test.ts has what encryption adds",
+  "contract/node24.test.ts": "the contract of SQLite a second time, on another Node",
+  "contract/pooler.test.ts": "the contract of PostgreSQL a second time, through PgBouncer",
+  "contract/redis-cluster.test.ts": "the contract of Redis a second time, on a cluster; stores/redis/failover.test.ts has a cluster, too",
+  "graph/crashes/poison-kill.test.ts":
+    "graph/crashes/suspects.test.ts has the same rules on virtual time, workflow/crashes/poison-kill.test.ts real deaths",
+  "graph/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
+  "inbox/kafka.test.ts": "the slowest broker; the others run the same suite, inbox/brokers/suite.ts",
+  "package/docs.test.ts": "runs every sample of the docs, which changes with the docs and the public API",
+  "stores/redis/slot-move.test.ts": "stores/redis/failover.test.ts moves a slot under load",
+  "stores/upgrade.test.ts": "data of earlier versions in every store, which changes with the migrations",
+  "workflow/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
+};
