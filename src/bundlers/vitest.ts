@@ -3,14 +3,15 @@ import { knownOptions, type OptionNames } from "../core/errors/known-options.js"
 import { plugin } from "./plugin.js";
 import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
 
+/** Options of `workflow`, the Vitest plugin. */
 export interface WorkflowTestOptions extends PluginOptions {
   /** The same as `root`. */
   readonly cwd?: string;
   /** Accepted and ignored, for configurations written for the Workflow DevKit: no files are written. */
   readonly rootDir?: string;
-  /** Accepted and ignored: the store of tests is in memory, unless ONCEFLOW_URL names another. */
+  /** Accepted and ignored: tests use a store in memory, unless ONCEFLOW_URL names another store. */
   readonly dataDir?: string;
-  /** Accepted and ignored: nothing is built ahead. */
+  /** Accepted and ignored: there is no build step. */
   readonly outDir?: string;
 }
 
@@ -23,8 +24,10 @@ interface SetupPlugin {
 }
 
 /**
- * Plugins for vitest.config.ts: directives work in tests and in what they import, and each test file has a store in
- * memory of its own, with a worker.
+ * Returns the plugins for vitest.config.ts. They compile the directives in test files and in the modules that tests import,
+ * and give each test file its own store in memory, with a worker.
+ *
+ * @throws InvalidInputError when an option is unknown.
  *
  * @example
  * export default defineConfig({ plugins: [workflow()] });
