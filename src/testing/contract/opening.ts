@@ -4,11 +4,11 @@ import { type ContractGroup, contractCase, needsDurability, type Skip } from "./
 import { once } from "./ledger/once.js";
 import { beginOf, completed, dayMs, expectCode, expectKind, send, settle, settleOf, start, startAndSettle } from "./ledger/operations.js";
 
-/** A process whose clock is wrong by so much. */
+/** The clock of a process that is wrong by `ms`. */
 export const wrongBy = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms });
 
 export const needsSharedClock: Skip = ({ name, capabilities }) =>
-  capabilities.sharedClock ? undefined : `${name} has not the capability "sharedClock"`;
+  capabilities.sharedClock ? undefined : `${name} does not have the capability "sharedClock"`;
 
 export const opening: ContractGroup = {
   verb: "open",
