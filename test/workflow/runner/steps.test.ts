@@ -95,7 +95,7 @@ describe("mocks", () => {
     const insert = step.tx("steps: insert", async (tx: { run(sql: string): void }, id: string) => tx.run(`INSERT ${id}`) ?? id);
     const book = workflow("steps: book", async (id: string) => await insert(id));
     await expect(t.result(await t.start(book, ["a"]))).rejects.toThrow(
-      /"steps: insert" is transactional, .*: mock it \(mockStep\), or give/,
+      /"steps: insert" is transactional, .*: mock the step \(mockStep\), or pass/,
     );
     const mock = t.mockStep(insert, async (id) => `row ${id}`);
     const run = await t.start(book, ["b"]);
