@@ -24,8 +24,10 @@ interface SetupPlugin {
 }
 
 /**
- * Plugins for vitest.config.ts. Directives work in tests and in the modules they import, and each test file gets its own
- * store in memory, with a worker. Throws InvalidInputError if an option is invalid.
+ * Returns the plugins for vitest.config.ts. They compile the directives in test files and in the modules that tests import,
+ * and give each test file its own store in memory, with a worker.
+ *
+ * @throws InvalidInputError when an option is unknown.
  *
  * @example
  * export default defineConfig({ plugins: [workflow()] });

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../core/errors/errors.js";
 import type { Batch } from "../core/ledger/operation.js";
 import type { AuditEntry, Backend, PurgeQuery, Store, Tx } from "../core/store/store.js";
 
-/** Where to die: before or after each durable write of the ledger, and around the commit of a handler's transaction. */
+/** The crash points: before and after each durable write of the ledger, and around the commit of a handler's transaction. */
 export const crashPoints = [
   "before begin",
   "after begin",
@@ -20,18 +20,24 @@ export const crashPoints = [
   "before commit",
   "after commit",
 ] as const;
+/** One of `crashPoints`. */
 export type CrashPoint = (typeof crashPoints)[number];
 
-/** A store does these by itself: nobody who calls it can stand before or after them. */
-const byItself: readonly CrashPoint[] = ["before renew", "after renew", "before audit", "after audit"];
+/** Writes that a store makes by itself. A wrapper around the store does not see them; a wrapper around its backend does. */
+const insideStore: readonly CrashPoint[] = ["before renew", "after renew", "before audit", "after audit"];
 
 /**
- * The same store, on which `die` is called at one point: `process.kill(process.pid, "SIGKILL")` in a process that a
- * test has started for that.
+ * Wraps a store or a backend so that it calls `die` at one crash point. `die` is usually
+ * `() => process.kill(process.pid, "SIGKILL")`, in a process that the test has started for this.
  *
- * A backend has all of the points, a store those that its callers reach: not the heartbeat's `renew`, nor `audit`. Under
- * a backend `die` has to end the process: what it throws there is taken as the database's refusal. The heartbeat thread, with
- * a connection of its own, renews past a backend that is wrapped: open it with `stallMsMax: 0`.
+ * A wrapped backend has all crash points. A wrapped store has only those that its callers reach: not the heartbeat's `renew`,
+ * nor `audit`. Around a backend, `die` must end the process: the store takes an error thrown there as an error of the database.
+ * The heartbeat thread has its own connection and renews leases without the wrapper: open the store with `stallMsMax: 0`.
+ *
+ * @throws InvalidInputError when `point` is inside the store and `doomed` is a store, not a backend.
+ *
+ * @example
+ * const store = withCrashPoint(await open(url, { stallMsMax: 0 }), "before settle", () => process.kill(process.pid, "SIGKILL"));
  */
 export function withCrashPoint<Doomed extends Store | Backend>(doomed: Doomed, point: CrashPoint, die: () => void): Doomed {
   const around = aroundWrites(point, die);
@@ -65,10 +71,10 @@ function aroundWrites(point: CrashPoint, die: () => void) {
 }
 
 function ofStore(store: Store, point: CrashPoint, around: Around): PropertyDescriptorMap {
-  if (byItself.includes(point))
-    throw new InvalidInputError("point", `"${point}" is inside of a store: wrap its backend, and make the store of that by createStore`);
+  if (insideStore.includes(point))
+    throw new InvalidInputError("point", `"${point}" is inside the store; wrap the backend and pass the wrapped backend to createStore`);
   const commit = (batch: Batch) => {
-    // The points are those of the ledger: writes of runs and packets pass.
+    // Crash points are points of the ledger. Writes of runs and packets have none.
     if ("run" in batch) return store.commit(batch);
     if ("packet" in batch) return store.commit(batch);
     return around.writes([batch.ledger.verb], () => store.commit(batch));

@@ -1,22 +1,33 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
+/** A running proxy, as `cuttingProxy` returns it. */
 export interface CuttingProxy {
+  /** The port on 127.0.0.1 to connect to instead of the server's. */
   readonly port: number;
   /**
-   * The next request goes through to the server, and every connection is cut when its reply comes back: it was done,
-   * and nobody was told. "request": the connection is cut before the server sees it. `after` so many others.
+   * Cuts every connection at the next reply or request. `"reply"`: the server has executed the request, and the client does
+   * not receive the reply. `"request"`: the server does not receive the request. With `after`, that many replies or requests
+   * pass first.
    */
   cutNext(what: "reply" | "request", after?: number): void;
-  /** Cuts every connection now, in the middle of whatever goes through it. */
+  /** Cuts every connection now, even in the middle of a request or a reply. */
   cutAll(): void;
-  /** How many replies and requests were cut. */
+  /** Number of cuts so far. */
   readonly cuts: number;
-  /** How many chunks of replies went through. */
+  /** Number of chunks of replies that reached a client. */
   readonly replies: number;
+  /** Closes the proxy and all of its connections. */
   close(): Promise<void>;
 }
 
-/** A TCP proxy on loopback that loses what it is told to lose. For stores behind a connection. */
+/**
+ * Starts a TCP proxy on loopback that cuts connections on demand, to test a store that reaches its database over a network.
+ *
+ * @example
+ * const proxy = await cuttingProxy({ host: "127.0.0.1", port: 5432 });
+ * const store = await open(`postgres://127.0.0.1:${proxy.port}/test`);
+ * proxy.cutNext("reply"); // the next write is committed, and its reply is lost
+ */
 export async function cuttingProxy(target: { readonly host: string; readonly port: number }): Promise<CuttingProxy> {
   let cutting: "reply" | "request" | undefined;
   let cuts = 0;

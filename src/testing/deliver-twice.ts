@@ -1,6 +1,7 @@
 import { InvalidInputError } from "../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 
+/** Options of `deliverTwice`. */
 export interface DeliverTwiceOptions {
   /**
    * `"concurrent"` (default): both deliveries are under way at the same time, like two copies of a message that two consumers
@@ -16,7 +17,8 @@ const optionNames: OptionNames<DeliverTwiceOptions> = { mode: true };
  * delivery: an HTTP request, a message for an inbox, a packet for a node, the start of a run, or a call of `once` or of a flow.
  * Afterwards, count the effects at the other side (`EffectLedger`): equal results alone do not prove that the effect happened once.
  *
- * @throws what a delivery throws. In concurrent mode both deliveries end first; in sequential mode a first delivery that fails is the last.
+ * @throws The error of a delivery. In concurrent mode both deliveries end first; in sequential mode there is no second delivery
+ *   if the first one fails. InvalidInputError when `deliver` is not a function or an option is invalid.
  *
  * @example
  * const [first, second] = await deliverTwice(() => inbox.handle(message, handler));

@@ -2,30 +2,42 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { EffectLedger } from "./effect-ledger.js";
 
+/** A running effect server, as `serveEffects` returns it. */
 export interface EffectServer {
-  /** POST here with the headers `idempotency-key` and `x-attempt`. */
+  /** POST here with the headers `idempotency-key`, `x-attempt` and `x-caller`. */
   readonly url: string;
+  /** The calls and effects that the server has counted. */
   readonly effects: EffectLedger;
-  /** Calls that began while another one with their key was under way: it had neither been answered, nor had its caller died. */
+  /** Pairs of calls with one key that ran at the same time: the first was not answered yet, and its caller was still connected. */
   readonly overlaps: readonly Overlap[];
+  /** Stops the server and closes its connections. */
   close(): Promise<void>;
 }
 
+/** Two calls with one key that ran at the same time. */
 export interface Overlap {
   readonly key: string;
-  /** The header `x-caller` of both: who was at it, and who came. */
+  /** The header `x-caller` of the earlier call and of the later one. */
   readonly callers: readonly [string, string];
 }
 
+/** Options of `serveEffects`. */
 export interface EffectServerOptions {
+  /** Whether the server deduplicates by key: see `EffectLedger`. */
   readonly honoursKeys: boolean;
-  /** How long a call takes, before and after it is counted: room for a kill on either side of the effect. */
+  /** Delay in ms, once before a call is counted and once before it is answered: a test can kill the caller in both. Default 0. */
   readonly latencyMs?: () => number;
 }
 
 /**
- * The other side as a process boundary: an HTTP server on loopback that counts raw calls and applied effects per key,
- * for tests whose callers are killed.
+ * Starts an HTTP server on loopback that counts calls and applied effects per key. For tests that kill the calling process:
+ * the counts survive in the process of the test.
+ *
+ * @example
+ * const provider = await serveEffects({ honoursKeys: false });
+ * await fetch(provider.url, { method: "POST", headers: { "idempotency-key": "charge:1", "x-attempt": "1" } });
+ * provider.effects.applied("charge:1"); // → 1
+ * await provider.close();
  */
 export async function serveEffects({ honoursKeys, latencyMs = () => 0 }: EffectServerOptions): Promise<EffectServer> {
   const effects = new EffectLedger({ honoursKeys });
@@ -38,7 +50,7 @@ export async function serveEffects({ honoursKeys, latencyMs = () => 0 }: EffectS
     underWay.set(key, callers);
     for (const other of callers) overlaps.push({ key, callers: [other, caller] });
     callers.add(caller);
-    // When it is answered, or when the caller's connection is gone: a dead caller is not at it any more.
+    // The response closes when it is answered and when the caller's connection is lost: a call ends with its caller.
     response.once("close", () => {
       callers.delete(caller);
       if (callers.size === 0) underWay.delete(key);

@@ -1,7 +1,7 @@
 import type { Store } from "../core/store/store.js";
 import { never } from "./simulator/world.js";
 
-/** A handle whose process can die: from then on nothing that it asks for is done, and nothing is answered. */
+/** A store whose process can die. After `die`, the store starts no operation and answers none, not even those in flight. */
 export interface Mortal {
   readonly store: Store;
   die(): void;
@@ -23,7 +23,7 @@ export function mortal(store: Store): Mortal {
       get(target, name) {
         const value: unknown = Reflect.get(target, name, target);
         if (name === "runs" || name === "packets") return whileAlive(value as object);
-        // Nobody stops its worker any more, and it would not answer.
+        // Closing the store must not stop the worker: the worker of a dead process would never answer.
         if (name === "beforeClose") return () => () => {};
         if (typeof value !== "function" || notAsked.has(name)) return value;
         return (...args: unknown[]) => (dead ? never() : answered(value.apply(target, args)));
@@ -37,5 +37,5 @@ export function mortal(store: Store): Mortal {
   };
 }
 
-/** What a store answers by itself, without its database. */
+/** Members that the store answers by itself, without its database. */
 const notAsked = new Set<string | symbol>(["onRunChange", "holdRuns", "holdWorker", "watch", "onLost", "release", "changed"]);

@@ -9,9 +9,11 @@ import { type FlowNode, handle, type NodeContext, NodeInput, NodeOutput } from "
 import { mustBeObject } from "../graph/node/packet.js";
 import { createMemoryLedger, memoryBackend } from "../stores/memory/backend.js";
 
+/** Options of `mockNodeInput`. */
 export interface MockInputOptions {
-  /** As if the edge had a template that made this of the packet. */
+  /** The key that the edge's template would make of the packet. Default: none, as on an edge without a key. */
   readonly idempotencyKey?: string;
+  /** Members of the node's context that differ from the defaults, such as `attempt` or `flowId`. */
   readonly context?: Partial<Omit<NodeContext, "idempotencyKey">>;
 }
 
@@ -20,7 +22,9 @@ const mockOptions: OptionNames<MockInputOptions> = { idempotencyKey: true, conte
 type PacketData = Readonly<Record<string, unknown>>;
 
 /**
- * What a node would be given: a packet at one port, or one packet at each of several ports.
+ * Makes the input of a node for a test: a packet at one port, or one packet at each of several ports.
+ *
+ * @throws NodeError ("VALIDATION") when a packet is not an object; InvalidInputError when an option is unknown.
  *
  * @example
  * const input = mockNodeInput("in", { messageId: "msg-001" }, { idempotencyKey: "msg-001-sms" });
@@ -51,25 +55,31 @@ export function mockNodeInput(
   });
 }
 
+/** The result of `deliver`. */
 export type Delivered =
+  /** The node was called. */
   | { readonly status: "processed"; readonly output: NodeOutput }
-  /** Its key is completed: acknowledged, and the node was not called. `warning`: it was completed with another packet. */
+  /** The key was completed before, so the node was not called. `warning`: the key was completed with another packet. */
   | { readonly status: "acknowledged"; readonly output: NodeOutput; readonly warning?: string };
 
+/** Options of `deliver`. */
 export interface DeliverOptions {
-  /** Default: a ledger in memory, one for each node. */
+  /** The store that keeps the completed keys. Default: a store in memory, one for each node. */
   readonly store?: Store;
 }
 
 const ledgers = new WeakMap<FlowNode, Store>();
 
 /**
- * One delivery, as a durable edge makes it: a key that is completed is acknowledged without calling the node, one in
- * progress is waited for, a new one is delivered and then completed. What the node throws is thrown; its key is free again.
+ * Delivers an input to a node as a durable edge does. If the key is completed, the delivery is acknowledged and the node is
+ * not called; if another delivery with the key is in progress, this one waits for it; otherwise the node is called and the
+ * key is completed. Without a key the node is always called.
+ *
+ * @throws The error that the node throws; the key is free again.
  *
  * @example
- * await deliver(node, input); // calls it
- * await deliver(node, input); // does not
+ * await deliver(node, input); // calls the node
+ * await deliver(node, input); // acknowledges, because the key is completed
  */
 export async function deliver(node: FlowNode, input: NodeInput, { store = ledgerOf(node) }: DeliverOptions = {}): Promise<Delivered> {
   const { idempotencyKey, flowId } = input.context;
@@ -83,7 +93,7 @@ export async function deliver(node: FlowNode, input: NodeInput, { store = ledger
     return { status: status === "executed" ? "processed" : "acknowledged", output };
   } catch (error) {
     if (!(error instanceof MismatchError)) throw error;
-    const warning = `the key "${idempotencyKey}" was completed with another packet; it is probably too general`;
+    const warning = `key "${idempotencyKey}" was completed with another packet; its template is probably too general`;
     return { status: "acknowledged", output, warning };
   }
 }

@@ -11,27 +11,35 @@ import { quietHost } from "../workflow/execute/rehearsal.js";
 import { loadAside, withLongValues } from "../workflow/journal/aside.js";
 import { History } from "../workflow/journal/history.js";
 
+/** Options of `replayJournal`. */
 export interface ReplayOptions extends Recorded {
+  /** The workflow whose code is replayed. */
   readonly workflow: WorkflowFunction;
 }
 
-/** A run as the store has it. */
+/** A run as the store has recorded it. */
 export interface Recorded {
   readonly run: RunRecord;
+  /** All journal entries of the run, in order. */
   readonly journal: readonly JournalEntry[];
-  /** Where values that are too long for the journal are read; without it such a journal cannot be replayed. */
+  /** The store that holds values too long for the journal. Required only if the run has such values. */
   readonly store?: Store;
 }
 
+/** The result of a replay. */
 export type Replayed =
+  /** The code ended. `output` is the encoded return value or error. */
   | { readonly kind: "ended"; readonly status: EndStatus; readonly output: string | null }
-  /** The journal is at its end, and the code is not: it would go on from here. */
+  /** The code reached the end of the journal and would continue from there. */
   | { readonly kind: "open" }
+  /** The code does not match the journal: it asked for something else at the point that `why` names. */
   | { readonly kind: "diverged"; readonly why: string };
 
 /**
- * Executes a workflow's code on a journal, and nothing else: no step's body runs, nothing is written. Tells how the
- * code would end, or that it would go on, or that it is not the code that wrote this journal.
+ * Replays a workflow's code on a journal. No step runs, and nothing is written. Use it to check that changed code still
+ * matches the journals of runs in production.
+ *
+ * @throws InvalidInputError when `workflow` is not a function; WorkflowNotRegisteredError when it is not a workflow.
  *
  * @example
  * const replayed = await replayJournal({ workflow: order, run, journal: await store.runs.journal(run.id, 0, 1000) });
@@ -42,15 +50,15 @@ export async function replayJournal({ workflow, ...recorded }: ReplayOptions): P
 
 export async function replayOn(definition: WorkflowDefinition, { run, journal, store: from }: Recorded): Promise<Replayed> {
   const store = createStore(memoryBackend(createMemoryLedger()), { purgeEveryMs: 0 });
-  let tell: (replayed: Replayed) => void = () => {};
-  const over = new Promise<Replayed>((resolve) => {
-    tell = resolve;
+  let finish: (replayed: Replayed) => void = () => {};
+  const finished = new Promise<Replayed>((resolve) => {
+    finish = resolve;
   });
   let replayed: Replayed = { kind: "open" };
   let pending = 0;
   const end = () => {
     execution.lose(new Error("the replay is over"));
-    tell(replayed);
+    finish(replayed);
   };
   const host: Host = {
     ...quietHost(store, () => run.endedAt ?? run.createdAt),
@@ -65,7 +73,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal, s
         if (pending === 0) end();
       });
     },
-    // The first thing that it would write is all that is left to be known; and it is not written.
+    // The first write of the code is the result of the replay. It is not written: the commit never answers.
     commit(operation) {
       replayed = endOf(operation);
       return new Promise(() => {});
@@ -79,7 +87,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal, s
   const startedAt = run.startedAt ?? run.createdAt;
   const execution = new Execution({ host, workflow: definition, run, args, startedAt, history, ...fresh });
   execution.start();
-  return await over;
+  return await finished;
 }
 
 function endOf(operation: RunOperation): Replayed {
@@ -93,7 +101,7 @@ interface End {
   readonly output: string | null;
 }
 
-/** Whether two ends are the same. Errors without their stacks: those differ between two executions of the same line. */
+/** Whether two runs ended alike. Stacks of errors are not compared: they differ between two executions of the same line. */
 export function endsAs(one: End, other: End): boolean {
   return one.status === other.status && withoutStack(one) === withoutStack(other);
 }

@@ -12,18 +12,21 @@ import { readingStore } from "../workflow/process/ambient-store.js";
 import type { Recorded } from "./replay-journal.js";
 import { describeSituation, recordOf, situationOf } from "./runner/run-situation.js";
 
+/** Options of `waitForSleep` and `waitForHook`. */
 export interface WaitOptions {
-  /** How long to wait, in real milliseconds, before it fails. Default 30 000. */
+  /** Milliseconds of real time after which the call fails. Default 30 000. */
   readonly timeout?: number;
-  /** How often to look, in milliseconds. Default 100. */
+  /** Milliseconds between two reads of the run. Default 100. */
   readonly pollInterval?: number;
 }
 
 const waitOptionNames: OptionNames<WaitOptions> = { timeout: true, pollInterval: true };
 
 /**
- * Waits in real time until the run sleeps, and returns the id of the sleep that ends first, such as "sleep#0". Fails when
- * the run ends first, or at `timeout`. With `testWorkflows`, use the method of the same name.
+ * Waits in real time until the run sleeps, and returns the id of the sleep that ends first, such as "sleep#0".
+ * With `testWorkflows`, use the method of the same name.
+ *
+ * @throws AssertionError when the run ends first or `timeout` passes; RunNotFoundError when there is no such run.
  *
  * @example
  * const run = await start(reminder, ["order-1"]);
@@ -36,8 +39,10 @@ export async function waitForSleep(run: Run, options: WaitOptions = {}): Promise
 }
 
 /**
- * Waits in real time until the run has a hook that has received no payload yet. Fails when the run ends first, or at
- * `timeout`. With `testWorkflows`, use the method of the same name.
+ * Waits in real time until the run has a hook that has received no payload yet, and returns the hook. With `token`, only a
+ * hook with this token counts. With `testWorkflows`, use the method of the same name.
+ *
+ * @throws AssertionError when the run ends first or `timeout` passes; RunNotFoundError when there is no such run.
  *
  * @example
  * const run = await start(approval, ["doc-1"]);
@@ -80,7 +85,7 @@ async function waitFor<Found>(
   }
 }
 
-/** The hooks that have received something, also what the run's journal has not taken in yet. */
+/** The hooks that have received a payload, including payloads that are in the run's mail and not yet in its journal. */
 async function receivers({ run, journal }: Recorded, store: Store): Promise<ReadonlySet<string>> {
   const received = new Set<string>();
   for (const { events } of journal) for (const event of decodeEvents(events)) if (event.type === "got") received.add(event.id);
@@ -89,7 +94,7 @@ async function receivers({ run, journal }: Recorded, store: Store): Promise<Read
   return received;
 }
 
-/** It is journaled, and the commit that creates it is not answered yet. */
+/** A hook can be in the journal before the commit that creates it is answered: read again. */
 function notYet(error: unknown): undefined {
   if (!HookNotFoundError.is(error)) throw error;
   return undefined;

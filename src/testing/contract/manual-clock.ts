@@ -5,10 +5,10 @@ interface Timer {
   readonly fn: () => void;
 }
 
-/** Turns of the event loop after which whatever a timer has set off has come to rest in a store without I/O. */
+/** Turns of the event loop after which everything that a timer caused has ended, in a store without I/O. */
 const turnsToRest = 6;
 
-/** Time that passes only when it is told to. Timers fire in their order, each with the time it takes to be answered. */
+/** A clock that moves only by `pass`. Timers fire in order, and each gets a few turns of the event loop before the next one fires. */
 export class ManualClock implements Clock {
   #nowMs = 0;
   #timers: Timer[] = [];

@@ -6,7 +6,7 @@ import { once } from "./ledger/once.js";
 import { beginOf, completed, expectKind, membersOf, send, settle, start } from "./ledger/operations.js";
 import type { Scene } from "./ledger/scene.js";
 
-/** Each is a name of its own, whatever a collation, an index or a query language may think of it. */
+/** Names that must all stay different, although a collation, an index or a query language may treat some as equal. */
 export const names: readonly string[] = [
   ...["key", "Key", "KEY", "kEy", "k", "K", "\u212a"],
   ...["caf\u00e9", "cafe\u0301", "cafe", "CAF\u00c9", "Stra\u00dfe", "Strasse", "STRASSE", "\u00f8", "o", "\u00df", "ss", "\u017f", "s"],
@@ -29,7 +29,7 @@ export const names: readonly string[] = [
   ...[`${"x".repeat(511)}y`, `${"x".repeat(511)}z`, `${"\u00fc".repeat(255)}ab`, `${"\u00fc".repeat(255)}aB`],
 ];
 
-/** All begun at once; each must find nobody before it, keep its own outcome, and get that back. */
+/** Begins all ids at once. Each must start as attempt 1, keep its own outcome, and replay that outcome. */
 async function expectApart(scene: Scene, ids: readonly RecordId[]): Promise<void> {
   const [store, other] = [await scene.store(), await scene.open()];
   const held = await Promise.all(ids.map((id) => start(store, beginOf(id))));
@@ -56,14 +56,14 @@ export const name: ContractGroup = {
       ),
     ),
 
-    contractCase("so do scopes", (scene) =>
+    contractCase("scopes that differ only in case, accents, spaces, separators or wildcards stay apart", (scene) =>
       expectApart(
         scene,
         ["", ...names].map((scope) => ({ scope, key: "key" })),
       ),
     ),
 
-    contractCase("scope and key do not run into one another", (scene) =>
+    contractCase("scope and key are kept apart: the same characters split elsewhere are another record", (scene) =>
       expectApart(
         scene,
         [
@@ -84,7 +84,7 @@ export const name: ContractGroup = {
       ),
     ),
 
-    contractCase("what happens in one scope is nothing to another: input, outcome, failure, attempts", async (scene) => {
+    contractCase("scopes do not affect each other: input, outcome, failure, attempts", async (scene) => {
       const store = await scene.store();
       const mine = await once(store, { scope: "mine", key: "order", input: 1 }, async ({ effectKey }) => effectKey);
       const yours = await once(store, { scope: "yours", key: "order", input: 2 }, async ({ effectKey }) => effectKey);

@@ -4,11 +4,11 @@ import { type ContractGroup, contractCase, needsDurability, type Skip } from "./
 import { once } from "./ledger/once.js";
 import { beginOf, completed, dayMs, expectCode, expectKind, send, settle, settleOf, start, startAndSettle } from "./ledger/operations.js";
 
-/** A process whose clock is wrong by so much. */
+/** The clock of a process that is wrong by `ms`. */
 export const wrongBy = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() + ms });
 
 export const needsSharedClock: Skip = ({ name, capabilities }) =>
-  capabilities.sharedClock ? undefined : `${name} has not the capability "sharedClock"`;
+  capabilities.sharedClock ? undefined : `${name} does not have the capability "sharedClock"`;
 
 export const opening: ContractGroup = {
   verb: "open",
@@ -20,13 +20,13 @@ export const opening: ContractGroup = {
       for (const store of stores) expectKind(await send(store, beginOf()), "running");
     }),
 
-    contractCase("a store says what it can do, and does not change its mind", async (scene) => {
+    contractCase("every handle declares the same capabilities as its target", async (scene) => {
       assert.deepEqual((await scene.store()).capabilities, scene.target.capabilities);
       assert.deepEqual((await scene.open()).capabilities, scene.target.capabilities);
     }),
 
     contractCase(
-      "what one handle has written is there when it is closed and another opened",
+      "data written by one handle is there after it is closed and another one is opened",
       async (scene) => {
         const first = await scene.open();
         await startAndSettle(first, beginOf(), completed("durable"));
@@ -37,7 +37,7 @@ export const opening: ContractGroup = {
       needsDurability,
     ),
 
-    contractCase("closing waits for what was handed in, and refuses what comes after", async (scene) => {
+    contractCase("close waits for operations in flight and refuses later ones", async (scene) => {
       const store = await scene.open();
       const held = await start(store, beginOf());
       const settling = settle(store, held, completed("just in time"));

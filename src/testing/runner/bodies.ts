@@ -8,7 +8,7 @@ import type { Crashes } from "./crashes.js";
 import type { StepExecution } from "./step-execution.js";
 import type { StepMocks } from "./step-mocks.js";
 
-/** The process that a body runs in. */
+/** The process in which a body runs. */
 export interface BodyProcess {
   readonly dead: boolean;
   die(): void;
@@ -17,21 +17,21 @@ export interface BodyProcess {
 interface Running {
   readonly about: AttemptInDoubt;
   readonly process: BodyProcess;
-  /** It was told to stop. */
+  /** Whether the body's signal was aborted. */
   readonly aborted: () => boolean;
 }
 
 export interface BodiesOptions {
   readonly now: () => Date;
   readonly patienceMs: number;
-  /** There are no tables behind its transactions. */
+  /** True when the runner's store only pretends to have transactions: there are no tables behind them. */
   readonly pretends: boolean;
 }
 
-/** Every body that a runner's workers execute: counted, replaced by its mock, and struck by death where that was asked for. */
+/** Runs every step body of a runner's workers: counts it, replaces it with its mock, and kills the process at an armed crash. */
 export class Bodies {
   readonly executions: StepExecution[] = [];
-  /** Something has begun or ended. */
+  /** Called when a body has ended. */
   onActivity: () => void = () => {};
   readonly #mocks: StepMocks;
   readonly #crashes: Crashes;
@@ -71,7 +71,7 @@ export class Bodies {
     };
   }
 
-  /** The other side is asked about an attempt. */
+  /** Runs a step's `reconcile` function, which asks the provider about an attempt. */
   async ask(process: BodyProcess, about: AttemptInDoubt, reconcile: () => unknown): Promise<unknown> {
     return await this.#hold({ about, process, aborted: () => false }, reconcile);
   }
@@ -87,27 +87,28 @@ export class Bodies {
     }
   }
 
-  /** Those that time waits for. Who was told to stop may need time to pass until it is left alone. */
+  /** Bodies during which virtual time stands still. An aborted body is not one: the end of its grace period needs time to pass. */
   get holding(): readonly Running[] {
     return [...this.#running].filter(({ process, aborted }) => !process.dead && !aborted());
   }
 
-  /** Those of them that have not been given up. */
+  /** The holding bodies for which the runner still waits. */
   get awaited(): readonly Running[] {
     return this.holding.filter((running) => !this.#givenUp.has(running));
   }
 
-  /** Resolves when one of them has ended. Time is real here: bodies may do anything. */
+  /** Resolves when a body has ended; fails after `patienceMs`. This waits in real time, because a body may do real I/O. */
   async next(): Promise<void> {
     if (await this.#ended()) return;
     const those = this.holding.map(({ about: { step, attempt, runId } }) => `step "${step}" of run "${runId}" (attempt ${attempt})`);
     throw new AssertionError({
       message:
         `still running after ${this.#patienceMs} ms of real time: ${those.join(", ")}. ` +
-        "Let it end; or, when it waits for its time-out, call advance(…); or raise patienceMs",
+        "Make the step end, call advance(…) if it waits for its timeout, or raise patienceMs",
     });
   }
 
+  /** As `next`, but after `patienceMs` the runner stops waiting for the bodies that run now. */
   async nextOrGiveUp(): Promise<void> {
     if (await this.#ended()) return;
     for (const running of this.#running) this.#givenUp.add(running);
@@ -123,16 +124,16 @@ export class Bodies {
     });
   }
 
-  /** Nothing more comes from here. An open transaction has to end all the same: its database would wait for it. */
+  /** Kills the process and never returns. A transactional step throws instead, so that the database ends its transaction. */
   async #die(process: BodyProcess, tx: boolean): Promise<never> {
     process.die();
-    if (tx) throw new Error("its process has died");
+    if (tx) throw new Error("the process of this step has died");
     return await never();
   }
 }
 
 function needsMock(name: string): FatalError {
   return new FatalError(
-    `step "${name}" is transactional, and the runner's own store has no tables: mock it (mockStep), or give testWorkflows a store that has them`,
+    `step "${name}" is transactional, but the store of testWorkflows() has no tables: mock the step (mockStep), or pass a store that has tables`,
   );
 }

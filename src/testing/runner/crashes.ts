@@ -5,24 +5,31 @@ import { stepIdOf } from "../../workflow/journal/identity.js";
 import type { StepExecution } from "./step-execution.js";
 import { type StepLike, stepNameOf } from "./step-mocks.js";
 
-/**
- * before: its attempt is journaled, and its body has not begun. after: its body has ended, and nobody knows. committed:
- * its result is journaled, and its worker does not know.
- */
 const crashMoments = ["before", "after", "committed"] as const;
+/**
+ * The moment of a crash, relative to one attempt of a step.
+ *
+ * - `"before"`: the attempt is journaled, and the body has not begun.
+ * - `"after"`: the body has ended, and its result is not journaled.
+ * - `"committed"`: the result is journaled, and the worker has not received the reply of that write.
+ */
 export type CrashMoment = (typeof crashMoments)[number];
 
+/** Options of `WorkflowTest.crash`. */
 export interface CrashOptions {
+  /** The step at which the worker crashes. */
   readonly step: StepLike;
+  /** The moment at which the worker crashes. */
   readonly when: CrashMoment;
-  /** Only at this attempt. Default: the next one, whichever it is. */
+  /** Crash only at this attempt. Default: the next attempt. */
   readonly attempt?: number;
-  /** Only in this run. */
+  /** Crash only in this run. Default: any run. */
   readonly runId?: string;
 }
 
+/** An armed crash, as `WorkflowTest.crash` returns it. */
 export interface Crash {
-  /** A test whose crash never came has shown nothing. */
+  /** True once the worker has crashed there. Assert it: a test whose crash did not happen proves nothing. */
   readonly happened: boolean;
 }
 
@@ -31,10 +38,10 @@ interface Armed extends Omit<CrashOptions, "step"> {
   happened: boolean;
 }
 
-/** Where the worker is to die next. Each happens once. */
+/** The crashes that a test has armed. Each happens once. */
 export class Crashes {
   readonly #armed: Armed[] = [];
-  /** Attempts whose result is to be the last thing that their worker writes. */
+  /** Attempts whose result is the last write of their worker. */
   readonly #doomed = new Set<string>();
 
   arm({ step, when, attempt, runId }: CrashOptions): Crash {
@@ -53,7 +60,7 @@ export class Crashes {
     return armed;
   }
 
-  /** Whether the process dies here. */
+  /** Whether the process dies at this moment of this execution. */
   strike(execution: StepExecution, when: CrashMoment): boolean {
     if (when === "after") for (const armed of this.#meant(execution, "committed")) this.#doom(armed, execution);
     const [armed] = this.#meant(execution, when);
@@ -61,7 +68,7 @@ export class Crashes {
     return armed !== undefined;
   }
 
-  /** Whether the process dies now that this is written. */
+  /** Whether the process dies now that this operation is written. */
   strikeCommit(operation: RunOperation): boolean {
     if (this.#doomed.size === 0 || operation.verb !== "append" || operation.entry.events === null) return false;
     return decodeEvents(operation.entry.events).some((event) => {

@@ -3,7 +3,7 @@ import { newOwner } from "../../core/ledger/owner.js";
 import type { RunOperation } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 
-/** The same store, on which every message about a run arrives twice at once, while that is wanted. */
+/** Wraps a store so that, while `wanted()`, every operation on a run is sent twice at the same time. */
 export function doubling(store: Store, wanted: () => boolean): Store {
   const commit = async (batch: Batch): Promise<unknown> => {
     if (!wanted() || !("run" in batch)) return await store.commit(batch as never);
@@ -15,7 +15,7 @@ export function doubling(store: Store, wanted: () => boolean): Store {
   return Object.create(store, { commit: { value: commit } }) as Store;
 }
 
-/** As its sender would send it again, not knowing of the first time: what has a name of its own keeps it. */
+/** The operation as a second sender would send it. A key that the caller chose stays; generated creators and keys are new. */
 function twinOf(operation: RunOperation): RunOperation {
   if (operation.verb === "start") return { ...operation, creator: newOwner() };
   if (operation.verb === "send" && !operation.key.includes("\0")) return { ...operation, key: newOwner() };

@@ -14,7 +14,7 @@ interface Failure {
   readonly message: string;
   readonly actual: unknown;
   readonly expected: unknown;
-  /** The function to blame: what is above it in the stack is ours. */
+  /** The assertion that failed; the stack begins at its caller. */
   readonly from: (...args: never[]) => unknown;
 }
 
@@ -26,14 +26,15 @@ export function expectCalls(step: string, found: readonly StepExecution[], expec
   if (found.length === expected) return;
   const rows = found.map(({ runId, stepId, attempt, at, args }) => [runId, stepId, String(attempt), at.toISOString(), inShort(args)]);
   const table = tableOf([["run", "stepId", "attempt", "at", "arguments"], ...rows]);
-  const message = `step "${step}" was executed ${times(found.length)}, and ${times(expected)} was expected\n${table}`;
+  const message = `step "${step}": expected ${executions(expected)}, got ${found.length}\n${table}`;
   throw failed({ message, actual: found.length, expected, from: expectCalls });
 }
 
+/** The counts that `WorkflowTest.expectEffect` compares. Give at least one of them. */
 export interface ExpectedEffect {
-  /** How often it took effect. */
+  /** Number of times that the effect was applied. */
   readonly applied?: number;
-  /** How often the other side was called. */
+  /** Number of calls that reached the provider. */
   readonly calls?: number;
 }
 
@@ -46,26 +47,28 @@ export function expectEffect(effects: EffectLedger, key: string, expected: Expec
   const others = effects.keys().filter((other) => other !== key);
   const known = rows.length > 0 || others.length === 0 ? "" : `\nother keys: ${others.slice(0, 20).join(", ")}`;
   const message =
-    `the effect "${key}" was applied ${times(actual.applied)} in ${calls(actual.calls)}, and ${describeExpected(expected)} was expected\n` +
+    `effect "${key}": expected ${describeCounts(expected)}; got ${describeCounts(actual)}\n` +
     `${tableOf([["attempt", "at", "applied"], ...rows])}${known}`;
   throw failed({ message, actual, expected, from: expectEffect });
 }
 
-/** Its code, from the start, on its journal: it must ask for the same things, and come to the same end. */
+/** Replays the run's code on its journal from the start: the code must match the journal and end as the run did. */
 export async function expectReplay({ run, journal, store }: Recorded & { readonly store: Store }): Promise<void> {
   const workflow = workflowNamed(run.workflow, definedWorkflows());
   const actual = workflow
     ? await replayOn(workflow, { run, journal, store })
-    : { kind: "diverged" as const, why: "its workflow is not defined here" };
+    : { kind: "diverged" as const, why: `workflow "${run.workflow}" is not defined in this process` };
   const { status } = run;
   const output = await loadAside(store, run.id, run.output);
   const expected = hasEnded(status) ? { kind: "ended" as const, status, output } : { kind: "open" as const };
   const same = expected.kind === "ended" ? actual.kind === "ended" && endsAs(actual, expected) : actual.kind === "open";
   if (same) return;
-  const how = actual.kind === "diverged" ? actual.why : actual.kind === "open" ? "it goes on where the journal ends" : outcomeOf(actual);
-  const was = expected.kind === "ended" ? outcomeOf(expected) : "it goes on";
+  const how =
+    actual.kind === "diverged" ? actual.why : actual.kind === "open" ? "the code continues after the journal ends" : outcomeOf(actual);
+  const was = expected.kind === "ended" ? outcomeOf(expected) : "the run has not ended";
   const rows = journal.map(({ seq, events }) => [String(seq), events.slice(0, 160)]);
-  const message = `the replay of run "${run.id}" differs: ${how}; and its journal says: ${was}\n${tableOf([["entry", "events"], ...rows])}`;
+  const table = tableOf([["entry", "events"], ...rows]);
+  const message = `the replay of run "${run.id}" differs from its journal\nreplay: ${how}\njournal: ${was}\n${table}`;
   throw failed({ message, actual, expected, from: expectReplay });
 }
 
@@ -74,17 +77,12 @@ function outcomeOf({ status, output }: { readonly status: string; readonly outpu
   return `${status} with ${status === "failed" ? decodeError(output).message : inShort(decode(output))}`;
 }
 
-function describeExpected({ applied, calls: wanted }: ExpectedEffect): string {
-  const parts = [applied === undefined ? [] : [`applied ${times(applied)}`], wanted === undefined ? [] : [calls(wanted)]].flat();
-  return parts.join(" in ");
+function describeCounts({ applied, calls }: ExpectedEffect): string {
+  return [applied === undefined ? [] : [`applied ${applied}`], calls === undefined ? [] : [`calls ${calls}`]].flat().join(", ");
 }
 
-function times(n: number): string {
-  return n === 0 ? "never" : n === 1 ? "once" : `${n} times`;
-}
-
-function calls(n: number): string {
-  return n === 1 ? "1 call" : `${n} calls`;
+function executions(n: number): string {
+  return n === 1 ? "1 execution" : `${n} executions`;
 }
 
 const rowsMax = 50;

@@ -7,7 +7,7 @@ import type { Timeline } from "./timeline.js";
 
 const lookMs = 5;
 
-/** On a store that somebody else has opened: time passes as it does, and the store is looked at until it is so. */
+/** Real time, for a store that the test passes to the runner: waits by polling the store. */
 export class RealTime implements Timeline {
   readonly advice: string;
   readonly #store: Store;
@@ -17,7 +17,7 @@ export class RealTime implements Timeline {
   constructor(store: Store, patienceMs: number) {
     this.#store = store;
     this.#patienceMs = patienceMs;
-    this.advice = `That was so for ${patienceMs} ms: wake it up, resume its hook, or raise patienceMs`;
+    this.advice = `Waited ${patienceMs} ms of real time: wake the run up, resume its hook, or raise patienceMs`;
   }
 
   get now(): Date {
@@ -26,7 +26,7 @@ export class RealTime implements Timeline {
 
   async advance(): Promise<void> {
     throw new ConfigurationError(
-      "[onceflow] advance(…) moves virtual time, and this runner was given a store, where time is real; leave the option store out",
+      "[onceflow] advance(…) moves virtual time, but time is real on a store that is passed to testWorkflows; leave out the option store",
       { code: "NO_VIRTUAL_TIME" },
     );
   }

@@ -7,11 +7,11 @@ import type { Recorded } from "../replay-journal.js";
 
 const states: Readonly<Record<OpenStep["state"], string>> = {
   executes: "executes",
-  retries: "is to try again",
-  doubts: "does not know what became of",
+  retries: "will retry",
+  doubts: "does not know the outcome of",
 };
 
-/** What a run waits for, as its journal tells. */
+/** What a run waits for, according to its journal. */
 export interface RunSituation {
   readonly id: string;
   readonly status: RunStatus;
@@ -19,7 +19,7 @@ export interface RunSituation {
   readonly hooks: readonly { readonly id: string; readonly token: string }[];
   readonly children: readonly string[];
   readonly steps: readonly OpenStep[];
-  /** It goes on by itself: no sleep has to end, and nothing has to come from outside. */
+  /** True when the run continues without the end of a sleep and without a message from outside. */
   readonly goesOn: boolean;
 }
 
@@ -40,7 +40,7 @@ export function situationOf({ run, journal }: Recorded): RunSituation {
 
 const pageMax = 1000;
 
-/** The run with its whole journal; undefined when there is none. */
+/** Reads the run with its whole journal; undefined when there is no such run. */
 export async function recordOf(store: Store, id: string): Promise<Recorded | undefined> {
   const run: RunRecord | undefined = await store.runs.read(id);
   if (run === undefined) return undefined;
@@ -52,17 +52,17 @@ export async function recordOf(store: Store, id: string): Promise<Recorded | und
   }
 }
 
-/** One line for people. */
+/** Describes the situation in one line, for messages of failed assertions. */
 export function describeSituation({ id, status, sleeps, hooks, children, steps }: RunSituation): string {
-  if (hasEnded(status)) return `run "${id}" is over: ${status}`;
+  if (hasEnded(status)) return `run "${id}" has ended: ${status}`;
   const waits = [
     ...sleeps.map(({ until }) => `sleeps until ${new Date(until).toISOString()}`),
     ...hooks.map(({ token }) => `has a hook with the token "${token}"`),
     ...children.map((child) => `has the child run "${child}"`),
     ...steps.map(({ id: step, attempt, state }) => `${states[state]} ${step} (attempt ${attempt})`),
   ];
-  if (status === "pending") return `run "${id}" is pending: no worker has taken it, or its workflow is not one that the worker works on`;
+  if (status === "pending") return `run "${id}" is pending: no worker has claimed it, or the worker does not run its workflow`;
   const is = status === "running" ? "" : ` is ${status}, and`;
-  const nothing = "waits for nothing that the journal knows: a promise of its own making, or its next turn";
+  const nothing = "waits for something that is not in its journal: a promise that its code made, or its next turn";
   return `run "${id}"${is} ${waits.length > 0 ? waits.join(", and ") : nothing}`;
 }

@@ -3,13 +3,14 @@ import { stepDefinitionOf } from "../../workflow/define/definition.js";
 import { presentName, registeredNames } from "../../workflow/define/registry.js";
 import type { StepExecution } from "./step-execution.js";
 
-/** A step, by itself or by its name. */
+/** A step function, or the name of a step. */
 export type StepLike<Args extends readonly unknown[] = never[], Result = unknown> = ((...args: Args) => Promise<Result>) | string;
 
+/** A mock that is in place, as `WorkflowTest.mockStep` returns it. */
 export interface StepMock<Args extends readonly unknown[] = readonly unknown[]> {
-  /** Every call that reached the mock. */
+  /** Every execution of the mock, in order. */
   readonly calls: readonly StepExecution<Args>[];
-  /** The step is itself again; or what it was mocked with before. */
+  /** Removes the mock. The step runs its own body again, or the mock that was in place before. */
   restore(): void;
 }
 
@@ -18,12 +19,12 @@ interface Standing {
   readonly note: (execution: StepExecution) => void;
 }
 
-/** What stands in for steps, in the runs of one runner. */
+/** The mocks of steps in the runs of one runner. */
 export class StepMocks {
   readonly #mocks = new Map<string, Standing[]>();
 
   add(name: string, stand: (...args: never[]) => unknown): StepMock {
-    if (typeof stand !== "function") throw new InvalidInputError("mockStep", `needs a function to stand in for step "${name}"`);
+    if (typeof stand !== "function") throw new InvalidInputError("mockStep", `needs a function that replaces step "${name}"`);
     const calls: StepExecution[] = [];
     const mock: Standing = {
       call: (args) => (stand as (...args: readonly unknown[]) => unknown)(...args),
@@ -39,24 +40,24 @@ export class StepMocks {
     return { calls, restore };
   }
 
-  /** The newest one. */
+  /** The newest mock of the step. */
   of(name: string): Standing | undefined {
     return this.#mocks.get(name)?.at(-1);
   }
 }
 
-/** Refused when there is no such step: a test about a misspelt one would count nothing, and be content. */
+/** Throws when there is no such step: a test with a misspelt name would count zero calls and pass. */
 export function stepNameOf(method: string, step: unknown): string {
   if (typeof step !== "string") {
     const definition = stepDefinitionOf(step);
     if (definition) return definition.name;
     const name = typeof step === "function" && step.name ? ` "${step.name}"` : "";
-    throw new InvalidInputError(method, `needs a step or its name, and was given ${typeof step}${name}, which is no step`);
+    throw new InvalidInputError(method, `needs a step or the name of a step, but got ${typeof step}${name}, which is not a step`);
   }
   const present = presentName("step", step);
   if (registeredNames("step").includes(present)) return present;
   const known = registeredNames("step")
     .slice(0, 20)
     .map((name) => `"${name}"`);
-  throw new InvalidInputError(method, `no step is named "${step}"; known here are ${known.join(", ") || "none"}`);
+  throw new InvalidInputError(method, `no step is named "${step}"; defined steps: ${known.join(", ") || "none"}`);
 }

@@ -16,13 +16,13 @@ export interface TestProcessOptions {
   readonly worker: WorkerOptions;
   readonly crashes: Crashes;
   readonly bodies: Pick<Bodies, "around" | "ask">;
-  /** The replay check has found that a run would diverge. */
+  /** Called when the replay check finds that a run would diverge. */
   readonly warnOfDivergence: (message: string) => void;
-  /** It has died of a crash that was asked for. */
+  /** Called when the process has died, by a crash or by `die`. */
   readonly onDeath: () => void;
 }
 
-/** A process with a worker, as far as one can be lost without ending the test's: when it dies, it is never heard of again. */
+/** A simulated process with a worker, inside the process of the test. When it dies, it writes nothing and answers nothing any more. */
 export class TestProcess {
   readonly worker: Worker;
   dead = false;
@@ -66,7 +66,7 @@ export class TestProcess {
     return answer;
   }
 
-  /** The entry of a transactional step is written inside: it is there when the commit is. */
+  /** The journal entry of a transactional step is part of the transaction: the "committed" crash follows the commit. */
   async #transact<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     const { store, crashes } = this.#options;
     let handle: Tx | undefined;
@@ -88,7 +88,7 @@ export class TestProcess {
   }
 }
 
-/** Configurable: a proxy may answer with something else only then. */
+/** A configurable property: a Proxy may return another value only for those. */
 function own(value: unknown): PropertyDescriptor {
   return { value, configurable: true };
 }
@@ -118,7 +118,7 @@ class TestWorker extends Worker {
   }
 }
 
-/** The timers of the dead do not fire. */
+/** The process's clock: its timers do not fire after it has died. */
 function mortalClock(clock: Clock, isDead: () => boolean): Clock {
   const whileAlive = (fn: () => void) => () => {
     if (!isDead()) fn();

@@ -20,18 +20,19 @@ import { VirtualClock } from "./virtual-clock.js";
 import { VirtualTime } from "./virtual-time.js";
 import { WorkflowTest } from "./workflow-test.js";
 
+/** Options of `testWorkflows`. */
 export interface TestWorkflowsOptions {
-  /** When virtual time begins. Default: the first of January 2030, so that every run of a test sees the same dates. */
+  /** Start of virtual time. Default: 1 January 2030, so that every run of a test sees the same dates. */
   readonly now?: Date;
-  /** Another store, which stays yours: time is real then. Default: a new one in memory, on virtual time. */
+  /** A store that the test has opened and closes itself; time is real then. Default: a new store in memory, on virtual time. */
   readonly store?: Store;
-  /** Whether code that names no store uses this runner's while it is open. Default true. */
+  /** Whether code that names no store uses this runner's store while the runner is open. Default true. */
   readonly ambient?: boolean;
-  /** Where effects are counted. Default: a new ledger that honours keys. */
+  /** The ledger that counts effects. Default: a new one that honours keys. */
   readonly effects?: EffectLedger;
-  /** How long a step's body may take, in real time, before nobody waits for it any more. Default 1 s; on a store of yours 10 s. */
+  /** How long the runner waits in real time: for a step's body, or for a run on a store that you pass. Default 1 s; with `store`, 10 s. */
   readonly patienceMs?: number;
-  /** How its worker works. With `replayCheck: false` code that would not survive a replay is not found. */
+  /** Options of the worker. With `replayCheck: false` the runner does not detect code that would diverge at a replay. */
   readonly worker?: Pick<WorkerOptions, "workflows" | "concurrency" | "leaseMs" | "pollMs" | "replayCheck">;
 }
 
@@ -45,8 +46,11 @@ const optionNames: OptionNames<TestWorkflowsOptions> = {
 };
 
 /**
- * Runs workflows inside of a test: on a store of its own in memory, on virtual time, with a worker that can be killed.
- * Needs no test framework, and knows none.
+ * Opens a runner for workflows inside a test: its own store in memory, virtual time, and a worker that can crash. It works
+ * with every test framework. Close it when the test ends (`await using`, or `close()`).
+ *
+ * @throws InvalidInputError when an option is invalid; ConfigurationError ("RUNNER_OPEN") when another runner is still open
+ *   and both are ambient.
  *
  * @example
  * await using t = await testWorkflows();
@@ -61,7 +65,7 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   if (!(now instanceof Date) || Number.isNaN(now.getTime())) throw new InvalidInputError("now", "must be a valid Date");
   if (given !== undefined && typeof given.commit !== "function") throw new InvalidInputError("store", "must be a store from open(url)");
   if (given !== undefined && options.now !== undefined)
-    throw new InvalidInputError("now", "is for virtual time, and on a store that is given time is real; leave one of them out");
+    throw new InvalidInputError("now", "sets virtual time, but time is real on a store that you pass; leave out now or store");
   duration("patienceMs", patienceMs, 1);
   const ground = given ? realGround(given, patienceMs) : virtualGround(now);
 
@@ -91,7 +95,7 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   return new WorkflowTest({ store, time, mocks, crashes, bodies, effects, twice, foreseen, process: () => living, end });
 }
 
-/** What the runner stands on: a store, and how time passes there. */
+/** The store of a runner, and how time passes there. */
 interface Ground {
   readonly store: Store;
   readonly worker: WorkerOptions;
@@ -107,7 +111,7 @@ function virtualGround(now: Date): Ground {
   return { store, worker: {}, time: (bodies, owner) => new VirtualTime({ clock, epochMs, store, memory: ledger.runs, bodies, owner }) };
 }
 
-/** A lease that is soon over: who waits for it here waits for real. */
+/** With a short lease: a test that waits for its expiry waits in real time. */
 function realGround(store: Store, patienceMs: number): Ground {
   return { store, worker: { leaseMs: 1000 }, time: () => new RealTime(store, patienceMs) };
 }
@@ -118,13 +122,13 @@ function callerOf(fn: (...args: never[]) => unknown): string {
   return here.stack.split("\n")[1]?.trim().replace(/^at /, "") ?? "an unknown place";
 }
 
-/** Two of them would get each other's runs. */
+/** Makes the store the default of code that names no store. Throws if another runner did so: they would mix up their runs. */
 function lend(store: Store): () => void {
   const override = overrideStore({ store, where: callerOf(testWorkflows) });
   if ("restore" in override) return override.restore;
   throw new ConfigurationError(
-    `[onceflow] another testWorkflows() is open, from ${override.overriddenAt}, and code that names no store uses it. ` +
-      "Close that one first (await using, or close() when its test ends), or open this one with ambient: false",
+    `[onceflow] another testWorkflows() is still open (opened at ${override.overriddenAt}), and code that names no store uses its store. ` +
+      "Close that runner first (await using, or close() at the end of its test), or open this one with ambient: false",
     { code: "RUNNER_OPEN" },
   );
 }

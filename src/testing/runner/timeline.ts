@@ -1,18 +1,18 @@
 import type { RunSituation } from "./run-situation.js";
 
-/** How time passes for a runner: as it is told to, or as it does. */
+/** How time passes for a runner: virtual or real. */
 export interface Timeline {
   readonly now: Date;
-  /** What to do about a run that waits for something else. */
+  /** Advice for the message of an assertion about a run that waits for something else. */
   readonly advice: string;
   advance(by: number | string): Promise<void>;
-  /** Until nothing happens by itself; fails when a body does not end. */
+  /** Waits until no run continues by itself; fails when a body does not end. */
   settle(): Promise<void>;
-  /** The same, and a body that does not end is left alone. */
+  /** As `settle`, but stops waiting for a body that does not end. */
   rest(): Promise<void>;
-  /** What the run waits for when it is so, or when it will not become so by itself; undefined when there is no such run. */
+  /** Waits until `met`, or until the run cannot meet it by itself, and returns what the run waits for; undefined when there is no such run. */
   until(run: string, met: (situation: RunSituation) => boolean): Promise<RunSituation | undefined>;
-  /** A run to take care of. */
+  /** Makes `settle` wait for this run, too. */
   follow(run: string): void;
   close(): void;
 }

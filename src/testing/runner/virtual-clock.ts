@@ -5,24 +5,24 @@ import { inContext } from "../simulator/world.js";
 interface Timer {
   readonly at: number;
   readonly fn: () => void;
-  /** How many timers, each set by the one before, led to this one since something last happened in the store. */
+  /** Length of the chain of timers, each set by the one before, that led to this one since the store last changed. */
   generation: number;
 }
 
 /**
- * Who looks again and again without anything happening is passed over: three days have a quarter of a million looks.
- * The first looks are exact all the same, since a time-out and its grace, say, are such a chain too.
+ * Poll loops that find nothing do not hold up time: three days have a quarter of a million polls. The first timers of a
+ * chain fire exactly all the same, because a timeout followed by its grace period is such a chain, too.
  */
 const exactMax = 16;
 
-/** Time that stands still until it is moved. Timers fire in their order, each together with all that follows from it. */
+/** A clock that moves only by `moveTo`. Timers fire in order; everything that one timer causes happens before the next one fires. */
 export class VirtualClock implements Clock {
-  /** Something was asked for, or has happened. */
+  /** Called when a timer was set and when a turn has run. */
   onActivity: () => void = () => {};
   readonly #timers = new Set<Timer>();
   #nowMs = 0;
   #generation = 0;
-  /** Turns that were asked for and have not come. */
+  /** Number of `soon` callbacks that have not run yet. */
   #turns = 0;
 
   now(): number {
@@ -46,25 +46,25 @@ export class VirtualClock implements Clock {
     return () => void this.#timers.delete(timer);
   }
 
-  /** Until every promise that is ready has run, and every turn that was asked for has come. */
+  /** Waits until every promise that is ready has run, and every `soon` callback. */
   async quiet(): Promise<void> {
     do await new Promise<void>((go) => void setImmediate(go));
     while (this.#turns > 0);
   }
 
-  /** When the next timer is due that is not one look of many. */
+  /** When the next timer is due, without the timers of idle poll loops. */
   nextAt(): number | undefined {
     let next: number | undefined;
     for (const { at, generation } of this.#timers) if (generation <= exactMax && (next === undefined || at < next)) next = at;
     return next;
   }
 
-  /** Fires what is due by then, of what there is now. Who moves from one `nextAt` to the next fires all in their order. */
+  /** Fires the timers that exist now and are due by then. To fire all timers in order, move from one `nextAt` to the next. */
   async moveTo(time: number): Promise<void> {
     this.#nowMs = Math.max(this.#nowMs, time);
     const due = [...this.#timers].filter(({ at }) => at <= this.#nowMs);
     for (const timer of due) {
-      // One that fired before it may have cancelled it.
+      // A timer that fired before may have cancelled this one.
       if (!this.#timers.delete(timer)) continue;
       this.#generation = timer.generation + 1;
       timer.fn();
@@ -73,7 +73,7 @@ export class VirtualClock implements Clock {
     this.#generation = 0;
   }
 
-  /** Something has happened: every look may find it. */
+  /** The store has changed: every poll may find the change, so no chain counts as idle. */
   refresh(): void {
     for (const timer of this.#timers) timer.generation = 0;
   }

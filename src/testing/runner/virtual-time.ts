@@ -14,24 +14,25 @@ export interface VirtualTimeOptions {
   readonly store: Store;
   readonly memory: MemoryRuns;
   readonly bodies: Bodies;
-  /** The owner of what the living worker executes. */
+  /** The owner id of the living worker. */
   readonly owner: () => string;
 }
 
-/** Steps that time can take without anything happening. More of them mean that nothing will. */
+/** After so many moves of the clock without a change in the store, the runs count as stuck. */
 const idleMax = 1000;
 
 /**
- * Time that passes by itself only where a run is to go on by itself: to the next attempt of a step, to the end of a
- * dead worker's lease. It stands still while a step's body runs, and for everything that sleeps or waits.
+ * Virtual time moves by itself only as far as a run needs it to continue: to the next attempt of a step, to the end of a
+ * dead worker's lease. It stands still while a step's body runs, and while all runs sleep or wait.
  *
- * rest: nothing will happen by itself. body: somebody's step holds the time. stuck: a run should go on, and does not.
+ * A pass ends in one of three states. rest: no run continues by itself. body: a step's body runs, so time stands still.
+ * stuck: a run should continue and does not.
  */
 export class VirtualTime implements Timeline {
-  readonly advice = "Nothing more happens by itself: advance the time, wake it up, resume its hook";
+  readonly advice = "The run does not continue by itself: advance the time, wake the run up, or resume its hook";
   readonly #options: VirtualTimeOptions;
   readonly #known = new WeakMap<RunRecord, { readonly entries: number; readonly situation: RunSituation }>();
-  /** One at a time moves the clock. */
+  /** Serializes the moves of the clock. */
   #turn: Promise<unknown> = Promise.resolve();
   #scheduled = false;
   #changes = 0;
@@ -56,9 +57,10 @@ export class VirtualTime implements Timeline {
     while ((await this.#exclusively(() => this.#pass())) === "body" && bodies.awaited.length > 0) await bodies.nextOrGiveUp();
   }
 
-  /** Fires all timers until then, in their order; then settles, as far as no body holds the time. */
+  /** Fires all timers until then, in order; then settles, unless a body runs. */
   async advance(by: number | string): Promise<void> {
-    if (typeof by !== "number" && typeof by !== "string") throw new InvalidInputError("advance", 'needs milliseconds, or "10s", "3d"');
+    if (typeof by !== "number" && typeof by !== "string")
+      throw new InvalidInputError("advance", 'needs milliseconds, or a duration such as "10s" or "3d"');
     const ms = instantOf("advance", by, 0);
     await this.#exclusively(async () => {
       const until = this.#options.clock.now() + ms;
@@ -91,7 +93,7 @@ export class VirtualTime implements Timeline {
     this.#options.clock.clear();
   }
 
-  /** Whatever happened, time may have to pass now. */
+  /** After any activity a run may need time to pass. */
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -119,7 +121,7 @@ export class VirtualTime implements Timeline {
     return "stuck";
   }
 
-  /** Quiet, and no body runs, but for those that have been given up. */
+  /** Waits until nothing is ready to run and no body runs, except for bodies that the runner has given up. */
   async #calm(): Promise<void> {
     const { clock, bodies } = this.#options;
     await clock.quiet();
@@ -129,7 +131,7 @@ export class VirtualTime implements Timeline {
     }
   }
 
-  /** True when something happened in the store. */
+  /** Moves the clock; true when the store changed. */
   async #moveTo(time: number): Promise<boolean> {
     const { clock, store } = this.#options;
     await clock.moveTo(time);
@@ -150,14 +152,14 @@ export class VirtualTime implements Timeline {
     return false;
   }
 
-  /** Of the next timer, or of a run that is due then: its worker looks for it only so far ahead. */
+  /** Time of the next timer or of the next due run. A worker sets timers only for runs in the near future, so runs count, too. */
   #nextAt(): number | undefined {
     const { clock, memory, owner, epochMs } = this.#options;
     let next = clock.nextAt();
     for (const { wakeAt, owner: of } of memory.runs.values()) {
       if (wakeAt === null || of === owner()) continue;
       const at = wakeAt - epochMs;
-      // One that is due already, and is not taken, is nothing to wait for.
+      // A run that is due already and is not claimed needs no more time.
       if (at > clock.now() && (next === undefined || at < next)) next = at;
     }
     return next;

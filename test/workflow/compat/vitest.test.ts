@@ -89,7 +89,7 @@ test("what does not come fails, and says what the run does instead", async () =>
   );
   await resumeHook("only", 1, { store });
   await run.returnValue;
-  expect((await thrownBy(waitForHook(run))).message).toMatch(/^waited for a hook .*, but run "other" is over: completed/);
+  expect((await thrownBy(waitForHook(run))).message).toMatch(/^waited for a hook .*, but run "other" has ended: completed/);
   expect((await thrownBy(waitForHook(getRun("none", { store })))).name).toBe("RunNotFoundError");
   expect((await thrownBy(waitForSleep(run, { timeout: -1 }))).name).toBe("InvalidInputError");
 });

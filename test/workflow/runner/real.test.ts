@@ -107,14 +107,14 @@ describe("on a store of one's own, where time is real", () => {
     const t = await testWorkflows({ store });
     onTestFinished(() => t.close());
     await expect(t.advance("1s")).rejects.toThrow(
-      /advance\(…\) moves virtual time, and this runner was given a store.*leave the option store out/,
+      /advance\(…\) moves virtual time, but time is real on a store that is passed.*leave out the option store/,
     );
     await expect(testWorkflows({ store, now: new Date(), ambient: false })).rejects.toBeInstanceOf(InvalidInputError);
     const run = await t.start(order, ["2"]);
     await t.waitForSleep(run);
     const hasty = await testWorkflows({ store, patienceMs: 20, ambient: false });
     onTestFinished(() => hasty.close());
-    await expect(hasty.waitForHook(run)).rejects.toThrow(/waited for a hook, but run "run-1" sleeps until .*That was so for 20 ms/);
+    await expect(hasty.waitForHook(run)).rejects.toThrow(/waited for a hook, but run "run-1" sleeps until .*Waited 20 ms of real time/);
   });
 });
 

@@ -83,9 +83,9 @@ describe("mocks", () => {
 
   test("of what is no step are refused", async () => {
     const t = await runner();
-    expect(() => t.mockStep("steps: chrage", () => 1)).toThrow(/no step is named "steps: chrage"; known here are .*"steps: charge"/);
+    expect(() => t.mockStep("steps: chrage", () => 1)).toThrow(/no step is named "steps: chrage"; defined steps: .*"steps: charge"/);
     const plain = async () => 1;
-    expect(() => t.mockStep(plain, () => 1)).toThrow(/was given function "plain", which is no step/);
+    expect(() => t.mockStep(plain, () => 1)).toThrow(/got function "plain", which is not a step/);
     expect(() => t.mockStep(charge, undefined as never)).toThrow(InvalidInputError);
     for (const use of [() => t.calls("nothing"), () => t.expectCalls("nothing", 0), () => t.crash({ step: "nothing", when: "before" })])
       expect(use).toThrow(/no step is named "nothing"/);
@@ -96,7 +96,7 @@ describe("mocks", () => {
     const insert = step.tx("steps: insert", async (tx: { run(sql: string): void }, id: string) => tx.run(`INSERT ${id}`) ?? id);
     const book = workflow("steps: book", async (id: string) => await insert(id));
     await expect(t.result(await t.start(book, ["a"]))).rejects.toThrow(
-      /"steps: insert" is transactional, .*: mock it \(mockStep\), or give/,
+      /"steps: insert" is transactional, .*: mock the step \(mockStep\), or pass/,
     );
     const mock = t.mockStep(insert, async (id) => `row ${id}`);
     const run = await t.start(book, ["b"]);
@@ -303,7 +303,7 @@ describe("assertions", () => {
     expect(failure).toMatchObject({ actual: { applied: 2, calls: 2 }, expected: { applied: 1, calls: 2 }, operator: "expectEffect" });
     expect(failure.message).toBe(
       [
-        'the effect "charge:1" was applied 2 times in 2 calls, and applied once in 2 calls was expected',
+        'effect "charge:1": expected applied 1, calls 2; got applied 2, calls 2',
         "  attempt  at                        applied",
         "  1        1970-01-01T00:00:00.000Z  yes",
         "  2        1970-01-01T00:00:00.000Z  yes",
@@ -314,9 +314,9 @@ describe("assertions", () => {
     const calls = thrown(() => t.expectCalls(mail, 2));
     expect(calls).toMatchObject({ actual: 1, expected: 2 });
     expect(calls.message).toMatch(
-      /^step "steps: mail" was executed once, and 2 times was expected\n {2}run +stepId +attempt +at +arguments\n {2}run-1 +step_\S+ +1 +2030-01-01T00:00:00.000Z +\[ 'o1' \]$/,
+      /^step "steps: mail": expected 2 executions, got 1\n {2}run +stepId +attempt +at +arguments\n {2}run-1 +step_\S+ +1 +2030-01-01T00:00:00.000Z +\[ 'o1' \]$/,
     );
-    expect(thrown(() => t.expectCalls(charge, 0)).message).toContain("executed once, and never was expected");
+    expect(thrown(() => t.expectCalls(charge, 0)).message).toContain("expected 0 executions, got 1");
     expect(() => t.expectCalls(charge, -1)).toThrow(InvalidInputError);
     expect(() => t.expectEffect("x", {})).toThrow(InvalidInputError);
   });
@@ -334,7 +334,9 @@ describe("assertions", () => {
     await t.waitForSleep(run);
     await t.expectReplay(run);
     version = 2;
-    await expect(t.expectReplay(run)).rejects.toThrow(/the replay of run "run-1" differs: .*diverged.*steps: mail/s);
+    await expect(t.expectReplay(run)).rejects.toThrow(
+      /the replay of run "run-1" differs from its journal\nreplay: .*diverged.*steps: mail/s,
+    );
     version = 1;
     await t.wakeUp(run);
     await t.expectReplay(run);
@@ -343,7 +345,7 @@ describe("assertions", () => {
     const ended = await t.start(end);
     await t.result(ended);
     version = 4;
-    await expect(t.expectReplay(ended)).rejects.toThrow(/differs: completed with 4; and its journal says: completed with 3/);
+    await expect(t.expectReplay(ended)).rejects.toThrow(/replay: completed with 4\njournal: completed with 3/);
     const failing = await t.start(
       workflow("steps: failing", async () => {
         throw new FatalError(`version ${version}`);

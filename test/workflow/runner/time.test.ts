@@ -105,7 +105,7 @@ describe("virtual time", () => {
     await t.wakeUp(run);
     expect(await run.status).toBe("completed");
     expect(t.now.toISOString()).toBe(begin);
-    await expect(t.wakeUp(run)).rejects.toThrow(/waited for a sleep, but run "run-1" is over: completed with/);
+    await expect(t.wakeUp(run)).rejects.toThrow(/waited for a sleep, but run "run-1" has ended: completed with/);
   });
 
   test("a step's time-out comes when time is advanced, and its grace by itself", async () => {
@@ -113,7 +113,7 @@ describe("virtual time", () => {
     const hanging = step("time: hanging", () => new Promise<string>(() => {}), { timeoutMs: 5000, maxRetries: 0 });
     const run = await t.start(workflow("time: timeout", async () => await hanging()));
     await expect(t.settle()).rejects.toThrow(
-      'still running after 50 ms of real time: step "time: hanging" of run "run-1" (attempt 1). Let it end; or, when it waits for its time-out, call advance(…)',
+      'still running after 50 ms of real time: step "time: hanging" of run "run-1" (attempt 1). Make the step end, call advance(…) if it waits for its timeout, or raise patienceMs',
     );
     await t.advance("5s");
     await expect(t.result(run)).rejects.toThrow(/took longer than 5000 ms, and was still running 1000 ms after/);
@@ -204,35 +204,37 @@ describe("what it refuses to wait for", () => {
   test("waiting for what will not come says what there is instead", async () => {
     const t = await runner();
     const run = await t.start(approval, ["door"]);
-    const advice = "Nothing more happens by itself: advance the time, wake it up, resume its hook";
+    const advice = "The run does not continue by itself: advance the time, wake the run up, or resume its hook";
     const waits = `but run "run-1" has a hook with the token "door". ${advice}`;
     await expect(t.waitForSleep(run)).rejects.toThrow(`waited for a sleep, ${waits}`);
     await expect(t.waitForSleep(run)).rejects.toBeInstanceOf(AssertionError);
     await expect(t.waitForHook(run, { token: "window" })).rejects.toThrow(`waited for a hook with the token "window", ${waits}`);
-    await expect(t.result(run)).rejects.toThrow(`waited for its end, ${waits}`);
+    await expect(t.result(run)).rejects.toThrow(`waited for the end of the run, ${waits}`);
     await (await t.waitForHook(run)).resume("in");
-    await expect(t.waitForHook(run)).rejects.toThrow('waited for a hook, but run "run-1" is over: completed with "in"');
+    await expect(t.waitForHook(run)).rejects.toThrow('waited for a hook, but run "run-1" has ended: completed with "in"');
     const failed = await t.start(workflow("time: fails", async () => Promise.reject(new FatalError("broken"))));
-    await expect(t.waitForHook(failed)).rejects.toThrow('run "run-2" is over: failed with broken');
+    await expect(t.waitForHook(failed)).rejects.toThrow('run "run-2" has ended: failed with broken');
   });
 
   test("a promise of its own making", async () => {
     const t = await runner();
     const run = await t.start(workflow("time: stuck", () => new Promise(() => {})));
-    await expect(t.result(run)).rejects.toThrow(/waits for nothing that the journal knows: a promise of its own making/);
+    await expect(t.result(run)).rejects.toThrow(/waits for something that is not in its journal: a promise that its code made/);
   });
 
   test("a run that no worker takes", async () => {
     const t = await runner({ worker: { workflows: [naps] } });
     const run = await t.start(approval, ["x"]);
-    await expect(t.waitForHook(run)).rejects.toThrow(/run "run-1" is pending: no worker has taken it, or its workflow is not one/);
+    await expect(t.waitForHook(run)).rejects.toThrow(
+      /run "run-1" is pending: no worker has claimed it, or the worker does not run its workflow/,
+    );
   });
 
   test("a step in doubt, and a run that does not exist", async () => {
     const t = await runner();
     const doubtful = step("time: doubtful", async () => Promise.reject(new Error("lost")), { effect: "atMostOnce" });
     const run = await t.start(workflow("time: doubt", async () => await doubtful()));
-    await expect(t.result(run)).rejects.toThrow(/run "run-1" is unknown, and does not know what became of time: doubtful#0 \(attempt 1\)/);
+    await expect(t.result(run)).rejects.toThrow(/run "run-1" is unknown, and does not know the outcome of time: doubtful#0 \(attempt 1\)/);
     await expect(t.waitForSleep("nowhere")).rejects.toBeInstanceOf(RunNotFoundError);
     await expect(t.expectReplay("nowhere")).rejects.toBeInstanceOf(RunNotFoundError);
   });
@@ -266,7 +268,7 @@ describe("code that names no store", () => {
 
   test("two runners at a time would get each other's runs", async () => {
     const t = await testWorkflows();
-    await expect(testWorkflows()).rejects.toThrow(/another testWorkflows\(\) is open, from .*time\.test\.ts:\d+:\d+/);
+    await expect(testWorkflows()).rejects.toThrow(/another testWorkflows\(\) is still open \(opened at .*time\.test\.ts:\d+:\d+\)/);
     const quiet = await testWorkflows({ ambient: false });
     const [one, two] = await Promise.all([t.start(approval, ["x"]), quiet.start(approval, ["x"])]);
     await (await quiet.waitForHook(two)).resume("two");

@@ -23,12 +23,12 @@ import {
 export const attempt: ContractGroup = {
   verb: "attempt",
   cases: [
-    contractCase("a takeover raises it by one, each time", async (scene) => {
+    contractCase("each takeover increments the attempt number by one", async (scene) => {
       for (const number of [1, 2, 3]) assert.equal((await scene.dieAndLapse(beginOf())).attempt, number);
       assert.equal((await start(await scene.store(), beginOf())).attempt, 4);
     }),
 
-    contractCase("no release, failure, resolve or expiry lets it start again at 1", async (scene) => {
+    contractCase("release, failure, resolve and expiry do not reset the attempt number to 1", async (scene) => {
       const store = await scene.store();
       const short = { retentionMs: 0, horizonMs: 0 };
       assert.equal((await startAndSettle(store, beginOf(), free)).attempt, 1);
@@ -45,7 +45,7 @@ export const attempt: ContractGroup = {
       assert.equal((await start(store, beginOf({ fingerprint: "another" }))).attempt, 8);
     }),
 
-    contractCase("inspect tells how each of them ended, with the present one last", async (scene) => {
+    contractCase("inspect lists how each attempt ended, with the current attempt last", async (scene) => {
       const store = await scene.store();
       const key = "evidence";
       const broken = async () => {
@@ -89,7 +89,7 @@ export const attempt: ContractGroup = {
       );
     }),
 
-    contractCase("inspect tells an unknown and a running attempt as they are", async (scene) => {
+    contractCase("inspect shows an unknown attempt as unknown and a running attempt as running", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ key: "doubt", effect: "reconcile" }), unknown);
       await start(store, beginOf({ key: "doubt", effect: "reconcile", over: 1 }));
@@ -104,7 +104,7 @@ export const attempt: ContractGroup = {
       assert.equal(await inspect(store, { key: "never seen" }), undefined);
     }),
 
-    contractCase("inspect tells a kept failure and who it was", async (scene) => {
+    contractCase("inspect shows a kept failure and its owner", async (scene) => {
       const store = await scene.store();
       const declined = async () => {
         throw Object.assign(new RangeError("declined"), { code: "E_DECLINED" });
@@ -118,7 +118,7 @@ export const attempt: ContractGroup = {
       );
     }),
 
-    contractCase("a log of many is read in order, from any attempt on, and in portions", async (scene) => {
+    contractCase("a long attempt log is read in order, from any attempt on, and in pages", async (scene) => {
       const store = await scene.store();
       for (let i = 0; i < 12; i++) await startAndSettle(store, beginOf(), free);
       const id = idOf({ begin: beginOf(), attempt: 1 });

@@ -55,7 +55,7 @@ export const begin: ContractGroup = {
       expectOneWinner(await all([store, await scene.open()]), 2);
     }),
 
-    contractCase("many rounds across three handles: the numbers of the winners are 1, 2, 3 …", async (scene) => {
+    contractCase("many rounds across three handles: the winners have the attempt numbers 1, 2, 3 …", async (scene) => {
       const stores = [await scene.store(), await scene.open(), await scene.open()];
       const won: number[] = [];
       await Promise.all(
@@ -77,7 +77,7 @@ export const begin: ContractGroup = {
       assert.equal((await scene.record(beginOf())).attempt, won.length);
     }),
 
-    contractCase("the winner is told its attempt, when it started and until when it holds the lease", async (scene) => {
+    contractCase("the winner gets its attempt number, its start time and the end of its lease", async (scene) => {
       const store = await scene.store();
       const begin = beginOf({ leaseMs: 5000 });
       const { attempt, startedAt, leaseUntil } = expectKind(await send(store, begin), "started");
@@ -87,7 +87,7 @@ export const begin: ContractGroup = {
       assert.deepEqual([record.state, record.owner, record.startedAt, record.leaseUntil], ["running", begin.owner, startedAt, leaseUntil]);
     }),
 
-    contractCase("whoever comes second is told for how long the lease still holds", async (scene) => {
+    contractCase("the second caller gets the remaining time of the lease", async (scene) => {
       const store = await scene.store();
       await start(store, beginOf({ leaseMs: dayMs }));
       const { forMs, attempt } = expectKind(await send(await scene.open(), beginOf({ leaseMs: 50 })), "running");
@@ -95,7 +95,7 @@ export const begin: ContractGroup = {
       assert.ok(forMs > dayMs - 60_000 && forMs <= dayMs, `${forMs} ms`);
     }),
 
-    contractCase("a completed key is replayed to everybody, and a replay writes nothing", async (scene) => {
+    contractCase("a completed key is replayed to every caller, and a replay writes nothing", async (scene) => {
       const store = await scene.store();
       const held = await startAndSettle(store, beginOf(), completed({ paid: 7 }));
       const before = await scene.record(held.begin);

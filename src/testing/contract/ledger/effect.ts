@@ -100,7 +100,7 @@ export const effect: ContractGroup = {
       assert.deepEqual([state, effect], ["unknown", "atMostOnce"]);
     }),
 
-    contractCase("a lapsed atMostOnce record is unknown in inspect and list, without anybody having touched it", async (scene) => {
+    contractCase("a lapsed atMostOnce record is unknown in inspect and list, although no caller has changed it", async (scene) => {
       const store = await scene.store();
       const held = await scene.dieAndLapse(beginOf({ effect: "atMostOnce" }));
       await scene.dieAndLapse(beginOf({ key: "may run again", effect: "keyed" }));
@@ -128,7 +128,7 @@ export const effect: ContractGroup = {
       assert.equal((await inspect(store, begin))?.state, "running");
     }),
 
-    contractCase("an attempt of any class may itself say that it does not know", async (scene) => {
+    contractCase("an attempt of any class may settle as unknown", async (scene) => {
       const store = await scene.store();
       for (const effect of effectClasses) {
         const held = await startAndSettle(store, beginOf({ key: effect, effect }), unknown);

@@ -50,7 +50,7 @@ export const expiry: ContractGroup = {
       expectKind(await send(store, beginOf({ fingerprint: "a" })), "gone");
     }),
 
-    contractCase("expired counts as expired although nobody has swept it", async (scene) => {
+    contractCase("an expired record counts as expired before it is purged", async (scene) => {
       const store = await scene.store();
       const held = await startAndSettle(store, beginOf({ retentionMs: 0, horizonMs: dayMs }), completed("still in the row"));
       assert.equal((await scene.record(held.begin)).outcome, '"still in the row"');
@@ -67,7 +67,7 @@ export const expiry: ContractGroup = {
       assert.deepEqual([again.status, again.attempt, calls], ["executed", 2, 1]);
     }),
 
-    contractCase("a free key is open within its horizon, and after it to another input", async (scene) => {
+    contractCase("a free key can be begun within its horizon, and after the horizon with another input", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ key: "within", fingerprint: "a", retentionMs: 0, horizonMs: dayMs }), free);
       expectKind(await send(store, beginOf({ key: "within", fingerprint: "b" })), "mismatch");
@@ -76,14 +76,14 @@ export const expiry: ContractGroup = {
       expectKind(await send(store, beginOf({ key: "after", fingerprint: "b" })), "started");
     }),
 
-    contractCase("each attempt brings its own retention", async (scene) => {
+    contractCase("each attempt sets its own retention", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ retentionMs: 0, horizonMs: 0 }), free);
       await startAndSettle(store, beginOf({ retentionMs: dayMs }), completed("kept"));
       expectKind(await send(store, beginOf({ retentionMs: 0, horizonMs: 0 })), "replay");
     }),
 
-    contractCase("kept for ever means no expiry at all", async (scene) => {
+    contractCase("a record that is kept forever has no expiry", async (scene) => {
       const store = await scene.store();
       await once(store, { key: "ever", retentionMs: "forever" }, async () => 1);
       const { retentionMs, expiresAt, goneAt } = await scene.record({ scope: "", key: "ever" });

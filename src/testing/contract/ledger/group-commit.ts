@@ -93,7 +93,7 @@ export const groupCommit: ContractGroup = {
       assert.equal(store.metrics.flushes - before, 1);
     }),
 
-    contractCase("a begin that is refused does not answer for those behind it in the same turn", async (scene) => {
+    contractCase("a refused begin does not decide the answers of later begins in the same turn", async (scene) => {
       const store = await scene.store();
       const together = async (...begins: readonly Partial<Begin>[]) =>
         (await Promise.all(begins.map((said) => send(store, beginOf(said))))).map(({ kind }) => kind);
@@ -110,7 +110,7 @@ export const groupCommit: ContractGroup = {
       for (const key of ["operation", "doubt", "dead"]) assert.equal((await scene.record({ scope: "", key })).attempt, 2);
     }),
 
-    contractCase("operations on one key in one turn take effect in the order in which they were handed in", async (scene) => {
+    contractCase("operations on one key in one turn take effect in the order of their submission", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf());
       const next = beginOf();
@@ -128,7 +128,7 @@ export const groupCommit: ContractGroup = {
       );
     }),
 
-    contractCase("a poisonous member does not fail its neighbours", async (scene) => {
+    contractCase("an operation that the database rejects does not fail the others in its flush", async (scene) => {
       const store = await scene.store();
       const [poisonous, ...neighbours] = await Promise.allSettled([
         send(store, beginOf(poison)),
@@ -169,7 +169,7 @@ export const groupCommit: ContractGroup = {
       for (const { value, attempt } of results) assert.deepEqual([value, attempt], [1, 1]);
     }),
 
-    contractCase("whoever does not want to wait is told that it runs", async (scene) => {
+    contractCase('a caller that does not want to wait gets the answer "running"', async (scene) => {
       const store = await scene.store();
       await start(store, beginOf({ leaseMs: 60_000 }));
       const key = beginOf().key;

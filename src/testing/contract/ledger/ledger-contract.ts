@@ -20,7 +20,7 @@ import { transaction } from "./transaction.js";
 import { value } from "./value.js";
 
 /**
- * What every store promises, as cases that any test runner can register.
+ * The contract of every store's ledger, as cases that any test runner can register. Skip a case if `skip` returns a reason.
  *
  * @example
  * for (const { verb, cases } of ledgerContract)

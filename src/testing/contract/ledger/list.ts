@@ -85,7 +85,7 @@ export const listing: ContractGroup = {
       assert.equal((await allOf(scene, { scope: "nobody" })).length, 0);
     }),
 
-    contractCase("by the beginning of the key, in which no character stands for others", async (scene) => {
+    contractCase("by key prefix, without wildcard characters", async (scene) => {
       const store = await scene.store();
       const keys = [
         "%",
@@ -123,7 +123,7 @@ export const listing: ContractGroup = {
       }
     }),
 
-    contractCase("a cursor that list did not give out is refused", async (scene) => {
+    contractCase("a cursor that list did not return is refused", async (scene) => {
       for (const cursor of ["", "x", "e30", "\u0000"]) await expectCode(list(await scene.store(), { cursor }), "INVALID_INPUT");
     }),
   ],

@@ -22,7 +22,7 @@ const settled: readonly Settlement[] = [completed("theirs"), failed, free, unkno
 export const mismatch: ContractGroup = {
   verb: "mismatch",
   cases: [
-    contractCase("another input under a running key is refused before it is told anything about it", async (scene) => {
+    contractCase("another input under a running key is refused, and gets no information about the key", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf({ fingerprint: "a" }));
       const answer = await scene.unchanged(idOf(held), () => send(store, beginOf({ fingerprint: "b" })));
@@ -45,7 +45,7 @@ export const mismatch: ContractGroup = {
       assert.equal((await start(store, beginOf({ fingerprint: "a" }))).attempt, 2);
     }),
 
-    contractCase("in one turn, the others under the key are refused or told each by their own input", async (scene) => {
+    contractCase("in one turn, each other caller of the key is refused or answered according to its own input", async (scene) => {
       const store = await scene.store();
       const inputs = ["a", "b", "a", null, "b"];
       const answers = await Promise.all(inputs.map((fingerprint) => send(store, beginOf({ fingerprint }))));
@@ -63,7 +63,7 @@ export const mismatch: ContractGroup = {
       expectKind(await send(store, beginOf({ key: "without", fingerprint: "b" })), "replay");
     }),
 
-    contractCase("a key begun without a fingerprint takes that of its next attempt", async (scene) => {
+    contractCase("a key begun without a fingerprint takes the fingerprint of its next attempt", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf(), free);
       await startAndSettle(store, beginOf({ fingerprint: "a" }), free);
@@ -72,7 +72,7 @@ export const mismatch: ContractGroup = {
       expectKind(await send(store, beginOf({ fingerprint: "b" })), "mismatch");
     }),
 
-    contractCase("a key released with forget is open to another input, and its attempts go on", async (scene) => {
+    contractCase("a key released with forget accepts another input, and its attempt numbers continue", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ fingerprint: "a" }), { state: "free", forget: true });
       assert.equal((await start(store, beginOf({ fingerprint: "b" }))).attempt, 2);

@@ -21,7 +21,7 @@ import {
 export const progress: ContractGroup = {
   verb: "progress",
   cases: [
-    contractCase("a begin brings its first progress, and finds it again when it is sent again", async (scene) => {
+    contractCase("a begin stores its first progress, and returns it when the begin is sent again", async (scene) => {
       const store = await scene.store();
       const begin = beginOf({ progress: "first" });
       assert.equal(expectKind(await send(store, begin), "started").progress, "first");
@@ -29,7 +29,7 @@ export const progress: ContractGroup = {
       assert.equal((await scene.record(begin)).progress, "first");
     }),
 
-    contractCase("a renewal with progress replaces it, one without leaves it", async (scene) => {
+    contractCase("a renewal with progress replaces the stored progress; a renewal without progress keeps it", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf({ progress: "first" }));
       expectKind(await send(store, progressOf(held, "second")), "renewed");
@@ -38,7 +38,7 @@ export const progress: ContractGroup = {
       assert.equal((await scene.record(held.begin)).progress, "second");
     }),
 
-    contractCase("who takes over a dead attempt is told how far it got", async (scene) => {
+    contractCase("the caller that takes over a dead attempt gets its progress", async (scene) => {
       const store = await scene.store();
       const held = await scene.dieAndLapse(beginOf({ progress: "first" }));
       expectKind(await send(store, { ...progressOf(held, "far"), leaseMs: 1 }), "renewed");
@@ -48,13 +48,13 @@ export const progress: ContractGroup = {
       expectKind(await scene.unchanged(idOf(held), () => send(store, progressOf(held, "too late"))), "stale");
     }),
 
-    contractCase("who takes over one that got nowhere brings its own", async (scene) => {
+    contractCase("the caller that takes over an attempt without progress stores its own", async (scene) => {
       const store = await scene.store();
       await scene.dieAndLapse(beginOf());
       assert.equal(expectKind(await send(store, beginOf({ progress: "mine" })), "started").progress, "mine");
     }),
 
-    contractCase("what is over has no progress, and neither has what begins after it", async (scene) => {
+    contractCase("a settled key has no progress, and neither has the attempt that begins after it", async (scene) => {
       const store = await scene.store();
       for (const [key, to] of Object.entries({ done: completed(1), refused: failed, released: free })) {
         const held = await start(store, beginOf({ key, progress: "first" }));
@@ -87,7 +87,7 @@ export const progress: ContractGroup = {
       expectKind(await send(store, settleOf(held, completed(1))), "settled");
     }),
 
-    contractCase("erased: an outcome is taken back, its attempt number is not", async (scene) => {
+    contractCase("erase removes an outcome and keeps the attempt number", async (scene) => {
       const store = await scene.store();
       for (const [key, to] of Object.entries({ done: completed("secret"), refused: failed })) {
         const held = await startAndSettle(store, beginOf({ key, fingerprint: "one" }), to);
@@ -99,7 +99,7 @@ export const progress: ContractGroup = {
       }
     }),
 
-    contractCase("erased: not what runs, and not by who names another attempt", async (scene) => {
+    contractCase("erase changes nothing on a running key, or when it names another attempt", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf());
       const erase = { ...resolveOf(held, free), erase: true } as const;

@@ -30,7 +30,7 @@ async function keysLeft(scene: Scene): Promise<string[]> {
 export const purging: ContractGroup = {
   verb: "purge",
   cases: [
-    contractCase("what runs or is unknown is never removed, whatever `before` says", async (scene) => {
+    contractCase("a running or unknown record is never removed, for any value of `before`", async (scene) => {
       const store = await scene.store();
       const lapsing = ["atMostOnce", "reconcile"] as const;
       await scene.die(
@@ -77,7 +77,7 @@ export const purging: ContractGroup = {
       await settle(store, held, completed(1));
     }),
 
-    contractCase("what is over is removed, with its attempts, and everything else stays", async (scene) => {
+    contractCase("an expired record is removed with its attempts, and all other records stay", async (scene) => {
       const store = await scene.store();
       for (const to of [completed(1), failed, free]) {
         await startAndSettle(store, beginOf({ ...over, key: `over ${to.state}` }), to);
@@ -105,7 +105,7 @@ export const purging: ContractGroup = {
       assert.deepEqual(removed, [2, 2, 1, 0]);
     }),
 
-    contractCase("only what was over at `before`, which is never later than the store's now", async (scene) => {
+    contractCase("only records that had expired at `before`, which is never later than the store's time", async (scene) => {
       const store = await scene.store();
       const first = await startAndSettle(store, beginOf({ ...over, key: "first" }), completed(1));
       const goneAt = (await scene.record(first.begin)).goneAt ?? Number.NaN;
@@ -120,7 +120,7 @@ export const purging: ContractGroup = {
       expectKind(await send(store, beginOf({ key: "tomorrow" })), "replay");
     }),
 
-    contractCase("past its retention the result goes, and the tombstone stays to the horizon", async (scene) => {
+    contractCase("after its retention the result is removed, and the tombstone stays until the horizon", async (scene) => {
       const store = await scene.store();
       const within = { retentionMs: 0, horizonMs: dayMs };
       const said = { ...within, fingerprint: "a" };
@@ -143,7 +143,7 @@ export const purging: ContractGroup = {
       assert.equal((await start(store, beginOf({ key: "free", fingerprint: "a" }))).attempt, 2);
     }),
 
-    contractCase("a key that started afresh is not removed for what it was", async (scene) => {
+    contractCase("a key that began again is not removed because of its former expiry", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf(over), completed("old"));
       const held = await start(store, beginOf(over));
@@ -152,7 +152,7 @@ export const purging: ContractGroup = {
       assert.equal(await store.purge({ limit }), 1);
     }),
 
-    contractCase("purging, beginning and settling at once: no attempt is lost that somebody holds", async (scene) => {
+    contractCase("purge, begin and settle at once: no attempt with an owner is lost", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       let purging = true;
       const purges = (async () => {
@@ -173,7 +173,7 @@ export const purging: ContractGroup = {
       await purges;
     }),
 
-    contractCase("it runs by itself", async (scene) => {
+    contractCase("the store purges by itself", async (scene) => {
       const store = await scene.open({ purgeEveryMs: 20 });
       await startAndSettle(store, beginOf({ ...over, key: "over" }), completed(1));
       await startAndSettle(store, beginOf({ key: "stays" }), completed(1));

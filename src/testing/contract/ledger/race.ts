@@ -34,7 +34,7 @@ async function lapsed(scene: Scene, effect: "idempotent" | "atMostOnce"): Promis
 export const race: ContractGroup = {
   verb: "race",
   cases: [
-    contractCase("settle, renewal and takeover of a lapsed attempt: one story comes out of it", async (scene) => {
+    contractCase("settle, renewal and takeover of a lapsed attempt at once have one consistent result", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const held = await lapsed(scene, "idempotent");
       await Promise.all(
@@ -131,7 +131,7 @@ export const race: ContractGroup = {
       );
     }),
 
-    contractCase("two handles that commit the same many keys in opposite orders do not block one another", async (scene) => {
+    contractCase("two handles that commit the same keys in opposite orders do not deadlock", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (let round = 0; round < 4; round++) {
         const answers = await Promise.all([

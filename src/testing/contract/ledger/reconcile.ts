@@ -19,7 +19,7 @@ function asking(answer: Reconciled<string>, asked: ReconcileRequest<string>[] = 
 export const reconcile: ContractGroup = {
   verb: "reconcile",
   cases: [
-    contractCase("found: what the other side has becomes the outcome of that attempt, and nothing runs", async (scene) => {
+    contractCase("found: the provider's result becomes the outcome of that attempt, and the handler does not run", async (scene) => {
       const store = await scene.store();
       await scene.dieAndLapse(begin());
       const asked: ReconcileRequest<string>[] = [];
@@ -38,7 +38,7 @@ export const reconcile: ContractGroup = {
       assert.deepEqual([verdict, note], ["resolved", "reconcile"]);
     }),
 
-    contractCase("absent: it runs, as the next attempt, with the same effect key", async (scene) => {
+    contractCase("absent: the handler runs as the next attempt, with the same effect key", async (scene) => {
       const store = await scene.store();
       await scene.dieAndLapse(begin());
       const asked: ReconcileRequest<string>[] = [];
@@ -46,7 +46,7 @@ export const reconcile: ContractGroup = {
       assert.deepEqual(result, { status: "executed", value: `${asked[0]?.effectKey} 2`, attempt: 2 });
     }),
 
-    contractCase("unknown: nothing runs, nothing is written, and the next call asks again", async (scene) => {
+    contractCase("unknown: the handler does not run, nothing is written, and the next call reconciles again", async (scene) => {
       const store = await scene.store();
       const held = await scene.dieAndLapse(begin());
       const before = await scene.record(held.begin);
@@ -59,7 +59,7 @@ export const reconcile: ContractGroup = {
       assert.deepEqual(await scene.record(held.begin), before);
     }),
 
-    contractCase("after a throw the next call asks first", async (scene) => {
+    contractCase("after a throw the next call reconciles first", async (scene) => {
       const store = await scene.store();
       const asked: ReconcileRequest<string>[] = [];
       await assert.rejects(
@@ -71,7 +71,7 @@ export const reconcile: ContractGroup = {
       assert.deepEqual([result.status, result.attempt, asked.length], ["executed", 2, 1]);
     }),
 
-    contractCase("two who find it absent at once: one of them runs it", async (scene) => {
+    contractCase("two callers that find the effect absent at once: one of them runs the handler", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await scene.dieAndLapse(begin());
       let calls = 0;
@@ -87,7 +87,7 @@ export const reconcile: ContractGroup = {
       assert.equal(results.filter(({ status }) => status === "executed").length, 1);
     }),
 
-    contractCase("the other side is not asked before it can know", async (scene) => {
+    contractCase("the provider is not asked before the reconcile delay has passed", async (scene) => {
       const store = await scene.store();
       await scene.dieAndLapse(begin({ reconcileAfterMs: dayMs }));
       const asked: ReconcileRequest<string>[] = [];
@@ -107,7 +107,7 @@ export const reconcile: ContractGroup = {
       assert.ok(shorter <= 1000 && longer > dayMs - 60_000, `${shorter} ${longer}`);
     }),
 
-    contractCase("over starts over exactly the attempt it names, and no other", async (scene) => {
+    contractCase("a begin with over restarts the attempt that it names, and no other", async (scene) => {
       const store = await scene.store();
       const first = await startAndSettle(store, begin(), unknown);
       for (const over of [null, 0, 2, 3]) expectKind(await scene.unchanged(idOf(first), () => send(store, begin({ over }))), "unknown");
@@ -116,7 +116,7 @@ export const reconcile: ContractGroup = {
       assert.equal((await start(store, begin({ over: 2 }))).attempt, 3);
     }),
 
-    contractCase("over does not start over what runs, and not what may never run again", async (scene) => {
+    contractCase("a begin with over does not restart a running attempt, or one that may never run again", async (scene) => {
       const store = await scene.store();
       const running = await start(store, begin({ key: "runs" }));
       expectKind(await scene.unchanged(idOf(running), () => send(store, begin({ key: "runs", over: 1 }))), "running");
@@ -127,7 +127,7 @@ export const reconcile: ContractGroup = {
       expectKind(await scene.unchanged(idOf(stricter), asked), "unknown");
     }),
 
-    contractCase("over takes over a lapsed attempt, with another input only as a mismatch", async (scene) => {
+    contractCase("a begin with over takes over a lapsed attempt; with another input it is a mismatch", async (scene) => {
       const store = await scene.store();
       await scene.dieAndLapse(begin({ fingerprint: "a" }));
       expectKind(await send(store, begin({ fingerprint: "b", over: 1 })), "mismatch");
@@ -136,7 +136,7 @@ export const reconcile: ContractGroup = {
       assert.equal(log?.verdict, "lapsed");
     }),
 
-    contractCase("two begins over the same attempt at once, on one handle and on two: one winner", async (scene) => {
+    contractCase("two begins with over for the same attempt at once, on one handle and on two: one winner", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const [key, second] of [
         ["one", store],
@@ -149,7 +149,7 @@ export const reconcile: ContractGroup = {
       }
     }),
 
-    contractCase("a free key needs no asking", async (scene) => {
+    contractCase("a free key is begun without reconciling", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, begin(), free);
       const asked: ReconcileRequest<string>[] = [];

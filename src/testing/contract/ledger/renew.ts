@@ -6,7 +6,7 @@ import { beginOf, completed, expectCode, expectKind, free, idOf, renewOf, send, 
 export const renew: ContractGroup = {
   verb: "renew",
   cases: [
-    contractCase("a renewal moves the end of the lease, and never back", async (scene) => {
+    contractCase("a renewal extends the lease and never shortens it", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf({ leaseMs: 10_000 }));
       const { leaseUntil } = await scene.record(held.begin);
@@ -16,7 +16,7 @@ export const renew: ContractGroup = {
       assert.equal((await scene.record(held.begin)).leaseUntil, longer.leaseUntil);
     }),
 
-    contractCase("a renewal that comes late, and before anybody took over, counts", async (scene) => {
+    contractCase("a late renewal counts if no other owner has taken over", async (scene) => {
       const store = await scene.store();
       const held = await scene.dieAndLapse(beginOf());
       expectKind(await send(store, renewOf(held, 60_000)), "renewed");
@@ -46,7 +46,7 @@ export const renew: ContractGroup = {
       assert.ok(store.metrics.renewed >= 2);
     }),
 
-    contractCase("a handler whose lease is lost is told by its signal, and its outcome is refused", async (scene) => {
+    contractCase("a handler whose lease is lost is aborted by its signal, and its outcome is refused", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const { leaseMs } = scene;
       const id = { scope: "", key: "lost" };
@@ -66,7 +66,7 @@ export const renew: ContractGroup = {
       assert.deepEqual([state, attempt, outcome], ["running", 2, null]);
     }),
 
-    contractCase("a lease that its owner let go of lapses, although the process lives on", async (scene) => {
+    contractCase("a lease that its owner released lapses, although the process lives", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf({ leaseMs: 100 }));
       store.release(held.begin.owner, idOf(held));

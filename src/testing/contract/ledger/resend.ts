@@ -23,20 +23,20 @@ const ways: readonly Settlement[] = [completed("mine"), failed, free, { state: "
 export const resend: ContractGroup = {
   verb: "resend",
   cases: [
-    contractCase("the same begin again, with the same owner, finds its own success", async (scene) => {
+    contractCase("the same begin, sent again by the same owner, returns its first answer", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const begin = beginOf();
       const first = expectKind(await send(store, begin), "started");
       for (const handle of [store, other]) assert.deepEqual(await scene.unchanged(begin, () => send(handle, begin)), first);
     }),
 
-    contractCase("also when its lease is over by then", async (scene) => {
+    contractCase("the same begin, sent again after its lease expired, returns its first answer", async (scene) => {
       const { begin } = await scene.dieAndLapse(beginOf());
       const answer = await scene.unchanged(begin, async () => send(await scene.store(), { ...begin, leaseMs: shortMs }));
       assert.equal(expectKind(answer, "started").attempt, 1);
     }),
 
-    contractCase("also when it is sent twice at once, on one handle and on two", async (scene) => {
+    contractCase("the same begin, sent twice at once on one handle and on two, returns its first answer", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const begin = beginOf();
       const answers = await Promise.all([store, store, other, other].map((handle) => send(handle, begin)));
@@ -44,7 +44,7 @@ export const resend: ContractGroup = {
       assert.equal((await scene.record(begin)).rev, 1);
     }),
 
-    contractCase("also when it was a takeover", async (scene) => {
+    contractCase("the same begin, sent again after a takeover, returns its first answer", async (scene) => {
       await scene.dieAndLapse(beginOf());
       const store = await scene.store();
       const begin = beginOf();
@@ -53,7 +53,7 @@ export const resend: ContractGroup = {
       assert.equal((await store.attempts({ ...begin, afterAttempt: 0, limit: 10 })).length, 1);
     }),
 
-    contractCase("the same settle again, with the same owner, finds its own success", async (scene) => {
+    contractCase("the same settle, sent again by the same owner, succeeds again", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const [i, to] of ways.entries()) {
         const held = await start(store, beginOf({ key: `way ${i}` }));
@@ -63,7 +63,7 @@ export const resend: ContractGroup = {
       }
     }),
 
-    contractCase("the same resolve again, with the same owner, finds its own success; another person's does not", async (scene) => {
+    contractCase("the same resolve, sent again by the same owner, succeeds again; another person's resolve does not", async (scene) => {
       const store = await scene.store();
       for (const to of [completed("found"), failed, free]) {
         const held = await startAndSettle(store, beginOf({ key: to.state, effect: "atMostOnce" }), unknown);
@@ -74,14 +74,14 @@ export const resend: ContractGroup = {
       }
     }),
 
-    contractCase("a begin that comes again after its attempt was settled gets the outcome", async (scene) => {
+    contractCase("a begin sent again after its attempt was settled returns the outcome", async (scene) => {
       const store = await scene.store();
       const held = await startAndSettle(store, beginOf(), completed("done"));
       expectKind(await scene.unchanged(idOf(held), () => send(store, held.begin)), "replay");
     }),
 
     contractCase(
-      "connections lost in the middle of everything: every key runs once and keeps its outcome",
+      "connections lost at any moment: every key runs once and keeps its outcome",
       async (scene) => {
         const [store, other] = [await scene.store(), await scene.open()];
         const calls = new Map<string, number>();

@@ -30,7 +30,7 @@ const resolutions = [{ completed: "found" }, { failed: new Error("refused") }, "
 export const resolving: ContractGroup = {
   verb: "resolve",
   cases: [
-    contractCase("the late owner of an attempt that says it does not know may still settle it", async (scene) => {
+    contractCase("the owner of an attempt that settled as unknown may still settle it", async (scene) => {
       const store = await scene.store();
       for (const to of [completed("known after all"), failed, free]) {
         const held = await startAndSettle(store, beginOf({ key: to.state, effect }), unknown);
@@ -40,7 +40,7 @@ export const resolving: ContractGroup = {
       }
     }),
 
-    contractCase("the late owner of a lapsed attempt may still settle it, until somebody resolves it", async (scene) => {
+    contractCase("the late owner of a lapsed attempt may still settle it, until a person resolves it", async (scene) => {
       const store = await scene.store();
       const begins = ["early", "late"].map((key) => beginOf({ key, effect, leaseMs: shortMs }));
       const [early, late] = await scene.die(...begins);
@@ -56,7 +56,7 @@ export const resolving: ContractGroup = {
       assert.equal((await once(store, { key: "late", effect }, async () => "again")).value, "by hand");
     }),
 
-    contractCase("completed by hand: replayed to everybody", async (scene) => {
+    contractCase("completed by hand: replayed to every caller", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ key: "found", effect }), unknown);
       await resolve(store, { key: "found", attempt: 1 }, { completed: { id: 7 } });
@@ -64,7 +64,7 @@ export const resolving: ContractGroup = {
       assert.deepEqual([status, value, attempt], ["replayed", { id: 7 }, 1]);
     }),
 
-    contractCase("failed by hand: thrown to everybody, marked as replayed", async (scene) => {
+    contractCase("failed by hand: thrown to every caller, marked as replayed", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ key: "refused", effect }), unknown);
       await resolve(store, { key: "refused", attempt: 1 }, { failed: new RangeError("refused") });
@@ -83,7 +83,7 @@ export const resolving: ContractGroup = {
       assert.deepEqual([status, attempt], ["executed", 2]);
     }),
 
-    contractCase("it names the attempt that was looked at: another one's number changes nothing", async (scene) => {
+    contractCase("resolve names an attempt: with the number of another attempt it changes nothing", async (scene) => {
       const store = await scene.store();
       const first = await startAndSettle(store, beginOf({ effect }), free);
       await startAndSettle(store, beginOf({ effect }), unknown);
@@ -94,14 +94,14 @@ export const resolving: ContractGroup = {
       }
     }),
 
-    contractCase("a number that no attempt ever had is answered like any other wrong one", async (scene) => {
+    contractCase("resolve with a number that no attempt had is answered like any other wrong number", async (scene) => {
       const store = await scene.store();
       await startAndSettle(store, beginOf({ effect }), unknown);
       for (const attempt of [2 ** 31, Number.MAX_SAFE_INTEGER])
         await expectCode(resolve(store, { key: "operation", attempt }, "notApplied"), "NOT_UNKNOWN");
     }),
 
-    contractCase("what is not unknown cannot be resolved: running, settled, or not there", async (scene) => {
+    contractCase("only an unknown attempt can be resolved: not a running, settled or missing one", async (scene) => {
       const store = await scene.store();
       const running = await start(store, beginOf({ key: "running", effect }));
       const records = [running];
@@ -115,7 +115,7 @@ export const resolving: ContractGroup = {
     }),
 
     contractCase(
-      "a lapsed attempt that may simply run again can be settled by hand too: a stricter caller was told unknown",
+      'a lapsed attempt that may run again can be resolved, too: a stricter caller got the answer "unknown"',
       async (scene) => {
         const { begin } = await scene.dieAndLapse(beginOf({ effect: "keyed" }));
         const store = await scene.store();
@@ -125,7 +125,7 @@ export const resolving: ContractGroup = {
       },
     ),
 
-    contractCase("of two people who resolve at once, one is told that it was done already", async (scene) => {
+    contractCase("of two people who resolve at once, one is refused because the attempt is settled", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const held = await startAndSettle(store, beginOf({ effect }), unknown);
       const answers = await Promise.all(

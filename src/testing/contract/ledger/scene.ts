@@ -6,10 +6,10 @@ import type { StoreOptions } from "../../../core/store/store-options.js";
 import type { BusinessRows, ContractLedger, ContractTarget } from "../targets/target.js";
 import { type Held, membersOf, start } from "./operations.js";
 
-/** Nothing that a case waits for takes this long, also on a busy machine. */
+/** Longer than anything that a case waits for, even on a busy machine. */
 const waitMsMax = 40_000;
 
-/** What a case plays on: a ledger of its own, any number of handles on it, and its time. */
+/** The surroundings of one case: its own ledger, any number of handles on the ledger, and the ledger's time. */
 export class Scene {
   readonly target: ContractTarget;
   readonly #ledger: ContractLedger;
@@ -25,26 +25,26 @@ export class Scene {
     this.#ledger = ledger;
   }
 
-  /** Another handle, as another process would have it. Its purge is off unless the case is about it. */
+  /** Opens another handle, as another process would. Its purge is off unless the case turns it on. */
   async open(options: StoreOptions = {}): Promise<Store> {
     const store = await this.#ledger.open({ purgeEveryMs: 0, ...options });
     this.#opened.push(store);
     return store;
   }
 
-  /** The handle that most cases need only one of. */
+  /** The shared handle. Most cases need only this one. */
   async store(): Promise<Store> {
     this.#store ??= await this.open();
     return this.#store;
   }
 
-  /** A lease that a heartbeat holds. */
+  /** A lease long enough that the heartbeat renews it in time. */
   get leaseMs(): number {
     return this.target.leaseMs ?? 1000;
   }
 
   get business(): BusinessRows {
-    assert.ok(this.#ledger.business, "a target with the capability transactions has to bring business rows");
+    assert.ok(this.#ledger.business, 'a target with the capability "transactions" must provide business rows');
     return this.#ledger.business;
   }
 
@@ -52,7 +52,7 @@ export class Scene {
     await this.#ledger.sever?.();
   }
 
-  /** Begins, and dies before it settles: the handle is closed, so that nobody renews its leases any more. */
+  /** Begins attempts and dies before it settles them: the handle is closed, so that no heartbeat renews their leases. */
   async die(...begins: readonly Begin[]): Promise<Held[]> {
     const doomed = await this.#ledger.open({ purgeEveryMs: 0 });
     try {
@@ -62,7 +62,7 @@ export class Scene {
     }
   }
 
-  /** The same, and the lease is over. */
+  /** Begins an attempt, dies, and waits until its lease has expired. */
   async dieAndLapse(begin: Begin): Promise<Held> {
     const [held] = await this.die({ ...begin, leaseMs: shortMs });
     assert.ok(held);
@@ -74,7 +74,7 @@ export class Scene {
     await this.reach(id, (await this.record(id)).leaseUntil);
   }
 
-  /** Waits until the store's own clock says `at`. */
+  /** Waits until the store's clock has reached `at`. */
   async reach(id: RecordId, at: number): Promise<void> {
     await this.until(`the store's time is ${at}`, async () => {
       const { now } = await this.reading(id);
@@ -83,23 +83,23 @@ export class Scene {
     });
   }
 
-  /** Looks until it is so. */
+  /** Polls until `look` returns true. */
   async until(what: string, look: () => Promise<boolean>): Promise<void> {
     const startedAt = performance.now();
     while (!(await look())) {
-      assert.ok(performance.now() - startedAt < waitMsMax, `it did not come about within ${waitMsMax} ms that ${what}`);
+      assert.ok(performance.now() - startedAt < waitMsMax, `waited ${waitMsMax} ms in vain until ${what}`);
       await this.pass(2);
     }
   }
 
-  /** Lets time pass until the promise is settled: whoever polls gets on with it, also on virtual time. */
+  /** Lets time pass until the promise is settled: poll loops need time to pass, on virtual time too. */
   async finish<T>(promise: Promise<T>): Promise<T> {
     let done = false;
     const end = () => {
       done = true;
     };
     promise.then(end, end);
-    await this.until("what was begun has ended", async () => done);
+    await this.until("the promise is settled", async () => done);
     return await promise;
   }
 
@@ -118,7 +118,7 @@ export class Scene {
     return membersOf((await this.reading(id)).record);
   }
 
-  /** What was answered, and that the record is as it was: nothing was written. */
+  /** Returns the answer, and asserts that the record was not changed. */
   async unchanged(id: RecordId, ask: () => Promise<Answer>): Promise<Answer> {
     const before = await this.record(id);
     const answer = await ask();
@@ -132,5 +132,5 @@ export class Scene {
   }
 }
 
-/** A lease that is soon over. */
+/** A lease that expires soon. */
 export const shortMs = 60;

@@ -37,7 +37,7 @@ async function expectFenced(scene: Scene, held: Held, id = idOf(held)): Promise<
 export const settling: ContractGroup = {
   verb: "settle",
   cases: [
-    contractCase("the owner that was taken over can neither settle, renew nor free", async (scene) => {
+    contractCase("an owner that was taken over can neither settle, renew nor free the key", async (scene) => {
       const store = await scene.store();
       const late = await scene.dieAndLapse(beginOf());
       const taker = await start(store, beginOf());
@@ -47,17 +47,17 @@ export const settling: ContractGroup = {
       assert.equal((await scene.record(late.begin)).outcome, '"taken over"');
     }),
 
-    contractCase("somebody who never owned the attempt can neither settle, renew nor free", async (scene) => {
+    contractCase("a caller that never owned the attempt can neither settle, renew nor free it", async (scene) => {
       const held = await start(await scene.store(), beginOf());
       await expectFenced(scene, { ...held, begin: { ...held.begin, owner: newOwner() } });
     }),
 
-    contractCase("the right owner with the number of another attempt can neither settle, renew nor free", async (scene) => {
+    contractCase("the owner with the number of another attempt can neither settle, renew nor free the key", async (scene) => {
       const held = await start(await scene.store(), beginOf());
       for (const attempt of [0, 2]) await expectFenced(scene, { ...held, attempt });
     }),
 
-    contractCase("an owner that has freed the key cannot come back to it", async (scene) => {
+    contractCase("an owner that has freed the key can no longer settle or renew it", async (scene) => {
       const store = await scene.store();
       const held = await startAndSettle(store, beginOf(), free);
       for (const to of [completed("late"), failed, unknown])
@@ -87,14 +87,14 @@ export const settling: ContractGroup = {
       await scene.unchanged(idOf(held), () => send(store, settleOf(held, completed("second"))));
     }),
 
-    contractCase("an owner that is late, and was not taken over, may settle", async (scene) => {
+    contractCase("a late owner that was not taken over may settle", async (scene) => {
       const store = await scene.store();
       const held = await scene.dieAndLapse(beginOf());
       await settle(store, held, completed("late but first"));
       expectKind(await send(store, beginOf()), "replay");
     }),
 
-    contractCase("where there is no record, nothing can be settled or renewed, and none appears", async (scene) => {
+    contractCase("without a record, settle and renew are refused and create none", async (scene) => {
       const store = await scene.store();
       const nobody = { begin: beginOf(), attempt: 1 };
       for (const to of ways) assert.equal(expectKind(await send(store, settleOf(nobody, to)), "stale").record, undefined);
@@ -102,7 +102,7 @@ export const settling: ContractGroup = {
       assert.equal(await store.read(nobody.begin), undefined);
     }),
 
-    contractCase("a settled record says when, by whom, how, and until when it counts", async (scene) => {
+    contractCase("a settled record has its time, owner, outcome and expiry", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf({ retentionMs: 1000, horizonMs: 500 }));
       await settle(store, held, failed, "TypeError");

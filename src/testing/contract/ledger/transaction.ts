@@ -97,7 +97,7 @@ export const transaction: ContractGroup = {
     ),
 
     contractCase(
-      "a settle within a transaction is fenced like any other, and undone with it",
+      "a settle within a transaction is fenced like any other, and rolled back with the transaction",
       async (scene) => {
         const store = await scene.store();
         const held = await start(store, beginOf());
@@ -165,7 +165,7 @@ export const transaction: ContractGroup = {
     ),
 
     contractCase(
-      "a runner that never runs its argument is an error of its own",
+      "a runner that never calls its argument is reported as such",
       async (scene) => {
         const store = await scene.store();
         const idle = (async () => undefined) as unknown as NonNullable<Exclude<OnceOptions["tx"], true>>;

@@ -57,7 +57,7 @@ export const value: ContractGroup = {
       await expectKeptExactly([await scene.store(), await scene.open()], "large", { text, of: "1 MB" });
     }),
 
-    contractCase("the raw text of an outcome comes back as it went in, NUL and all that it can hold", async (scene) => {
+    contractCase("the raw text of an outcome is returned unchanged, including an escaped NUL", async (scene) => {
       const store = await scene.store();
       const text = `${"\u00fc\ud83d\ude00\u2028\ufffd ".repeat(1000)}\\u0000`;
       const held = await startAndSettle(store, beginOf(), { state: "completed", outcome: text });
@@ -65,7 +65,7 @@ export const value: ContractGroup = {
       assert.equal(expectKind(await send(await scene.open(), beginOf()), "replay").record.outcome, text);
     }),
 
-    contractCase("a result too large completes the key without it: replays say so, and it never runs again", async (scene) => {
+    contractCase("a result that is too large completes the key without the result: replays say so, and the handler never runs again", async (scene) => {
       const store = await scene.open({ valueBytesMax: 1000 });
       const key = "too large";
       const value = "x".repeat(2000);
@@ -80,7 +80,7 @@ export const value: ContractGroup = {
       assert.equal((await once(store, { key: "just right" }, async () => "")).value, "x".repeat(998));
     }),
 
-    contractCase("a result that nothing can store completes the key without it", async (scene) => {
+    contractCase("a result that cannot be stored completes the key without the result", async (scene) => {
       const store = await scene.store();
       const key = "function";
       assert.equal((await once<unknown>(store, { key }, async () => () => 1)).status, "executed");
@@ -126,7 +126,7 @@ export const value: ContractGroup = {
       }
     }),
 
-    contractCase("what is handed out are copies: nobody can change the store through them", async (scene) => {
+    contractCase("returned values are copies: changing them does not change the store", async (scene) => {
       const store = await scene.store();
       const made = { items: [1, 2] };
       const first = await once(store, { key: "shared" }, async () => made);
@@ -139,7 +139,7 @@ export const value: ContractGroup = {
       assert.deepEqual((await once(store, { key: "shared" }, async () => made)).value, { items: [1, 2] });
     }),
 
-    contractCase("records handed out by read, list, attempts and replays are copies, or cannot be changed", async (scene) => {
+    contractCase("records returned by read, list, attempts and replays are copies or frozen", async (scene) => {
       const store = await scene.store();
       const begin = beginOf();
       await startAndSettle(store, beginOf(), { state: "free" });
@@ -167,7 +167,7 @@ export const value: ContractGroup = {
       assert.deepEqual(await seen(), before);
     }),
 
-    contractCase("records handed out have the members of a record, and nothing of the driver's", async (scene) => {
+    contractCase("returned records have the members of a record, and no members of the driver", async (scene) => {
       const store = await scene.store();
       const held = await startAndSettle(store, beginOf(), { state: "free" });
       await startAndSettle(store, beginOf(), completed("kept"));

@@ -49,7 +49,7 @@ async function deadPart(hand: Hand): Promise<{ readonly no: number; readonly ale
 export const alertingOfLetters: ContractGroup = {
   verb: "alert",
   cases: [
-    packetCase("of a part that has waited too long, in the claim that finds it", async (scene) => {
+    packetCase("a part that has waited too long: alert in the claim that finds it", async (scene) => {
       const hand = await handOf(scene);
       const { letter, alert } = alerting(hand);
       const execution = await hand.trigger({ queue: "root" }, { join: partOf("a", { waitMs: shortMs }), letter });
@@ -60,7 +60,7 @@ export const alertingOfLetters: ContractGroup = {
       await expectSent(hand, alert, "joinTimeout");
     }),
 
-    packetCase("of a part that is closed, in the settle that closes it; of that one, its worker says it", async (scene) => {
+    packetCase("a part that is closed: alert in the settle that closes it; the worker reports the packet that it settled", async (scene) => {
       const hand = await handOf(scene);
       const [branch, part] = [alerting(hand), alerting(hand)];
       await hand.trigger({ letter: branch.letter }, { join: partOf("a"), letter: part.letter });
@@ -69,7 +69,7 @@ export const alertingOfLetters: ContractGroup = {
       await expectNone(hand);
     }),
 
-    packetCase("of a mismatch that is found when it is sent, when it is claimed, and when it was held", async (scene) => {
+    packetCase("a mismatch: alert when it is found at send, at claim, or after the packet was held", async (scene) => {
       const hand = await handOf(scene);
       const [atOnce, claimed, held] = [alerting(hand), alerting(hand), alerting(hand)];
       const first = await hand.sendAndClaim({ key });
@@ -86,7 +86,7 @@ export const alertingOfLetters: ContractGroup = {
       assert.equal((await packetOf(hand.store, packet.no)).note, "mismatch");
     }),
 
-    packetCase("not of what is acknowledged, delivered, or said to be wrong by its sender", async (scene) => {
+    packetCase("no alert for a packet that is acknowledged, delivered, or sent as a dead letter", async (scene) => {
       const hand = await handOf(scene);
       const { letter } = alerting(hand);
       await hand.done(await hand.sendAndClaim({ key, letter }));
@@ -95,7 +95,7 @@ export const alertingOfLetters: ContractGroup = {
       await expectNone(hand);
     }),
 
-    packetCase("once, however often what made the letter is sent", async (scene) => {
+    packetCase("one alert, even if the operation that made the letter is sent again", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key }));
       const { letter, alert } = alerting(hand);
@@ -107,7 +107,7 @@ export const alertingOfLetters: ContractGroup = {
       await expectNone(hand);
     }),
 
-    packetCase("once, also when the letter is gone by then, and what made it began no execution", async (scene) => {
+    packetCase("one alert, even if the letter is gone when the operation is sent again and it began no execution", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key }));
       const { letter, alert } = alerting(hand);
@@ -118,7 +118,7 @@ export const alertingOfLetters: ContractGroup = {
       await expectSent(hand, alert, "mismatch");
     }),
 
-    packetCase("again of a letter that was re-injected, under another number: the first may be on its way", async (scene) => {
+    packetCase("a re-injected letter is alerted again under another number, because the first alert may still be in flight", async (scene) => {
       const hand = await handOf(scene);
       const { no, alert } = await deadPart(hand);
       const first = await hand.take(alerts);
@@ -134,7 +134,7 @@ export const alertingOfLetters: ContractGroup = {
       assert.equal(first.no, alert.no);
     }),
 
-    packetCase("not of a letter whose re-injection said nothing of one", async (scene) => {
+    packetCase("no alert for a letter that was re-injected without one", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key }));
       const { letter, alert } = alerting(hand);

@@ -7,7 +7,7 @@ import { dead, flow, Hand, keyOf, kindsOf, numbersOf, packetOf, queue, release, 
 export const claimingPackets: ContractGroup = {
   verb: "claim",
   cases: [
-    packetCase("what became due first comes first, and of two the one with the lower number", async (scene) => {
+    packetCase("the packet that became due first comes first; of two, the one with the lower number", async (scene) => {
       const hand = await handOf(scene);
       const [a, b] = [hand.packet(), hand.packet()];
       await hand.send(b, a);
@@ -18,7 +18,7 @@ export const claimingPackets: ContractGroup = {
       assert.deepEqual(numbersOf(claimed), [a.no, b.no, late.no]);
     }),
 
-    packetCase("no more than asked for, of a queue and of all, in the order of the queues", async (scene) => {
+    packetCase("a claim respects the limit of each queue and of all queues, in the order of the queues", async (scene) => {
       const hand = await handOf(scene);
       for (const name of ["x", "y", "z"])
         await hand.send(hand.packet({ queue: name }), hand.packet({ queue: name }), hand.packet({ queue: name }));
@@ -38,7 +38,7 @@ export const claimingPackets: ContractGroup = {
     }),
 
     // A worker with no room in one queue would else ask again at once, for ever.
-    packetCase("a queue of which nothing is wanted does not say when it is due", async (scene) => {
+    packetCase("a queue with limit 0 does not count for the next due time", async (scene) => {
       const hand = await handOf(scene);
       await hand.send(hand.packet());
       const { claimed, nextAt } = await hand.claim({ queues: [{ flow, queue, limit: 0 }] });
@@ -52,7 +52,7 @@ export const claimingPackets: ContractGroup = {
       assert.equal((await hand.claim({ queues: [{ flow: "other", queue, limit: 9 }] })).claimed.length, 1);
     }),
 
-    packetCase("nobody gets what somebody has", async (scene) => {
+    packetCase("a claimed packet is not claimed again", async (scene) => {
       const [hand, other] = [await handOf(scene), await Hand.on(await scene.open())];
       await hand.send(hand.packet(), hand.packet());
       assert.equal((await hand.claim({ limit: 1 })).claimed.length, 1);
@@ -60,7 +60,7 @@ export const claimingPackets: ContractGroup = {
       assert.deepEqual((await hand.claim()).claimed, []);
     }),
 
-    packetCase("when nothing is due, it says when something will be", async (scene) => {
+    packetCase("when no packet is due, the claim returns the next due time", async (scene) => {
       const hand = await handOf(scene);
       assert.equal((await hand.claim()).nextAt, null);
       const packet = hand.packet({ delayMs: 30_000 });
@@ -69,7 +69,7 @@ export const claimingPackets: ContractGroup = {
       assert.deepEqual([claimed, nextAt], [[], (await packetOf(hand.store, packet.no)).dueAt]);
     }),
 
-    packetCase("whoever waits for another packet says nothing of a time", async (scene) => {
+    packetCase("a packet that waits for another packet does not count for the next due time", async (scene) => {
       const hand = await handOf(scene);
       const lane = { name: "lane", deadBlocks: false };
       await hand.send(hand.packet({ lane, claim: true }), hand.packet({ lane }));
@@ -78,14 +78,14 @@ export const claimingPackets: ContractGroup = {
       assert.deepEqual((await hand.claim()).nextAt, null);
     }),
 
-    packetCase("another worker's lease says when to look again", async (scene) => {
+    packetCase("the end of another worker's lease counts for the next due time", async (scene) => {
       const hand = await handOf(scene);
       await Hand.on(hand.store, 30_000);
       const { nextAt, now } = await hand.claim();
       assert.ok(nextAt !== null && nextAt > now && nextAt <= now + 30_000);
     }),
 
-    packetCase("a worker that is not known gets nothing, and is told so", async (scene) => {
+    packetCase("an unknown worker gets no packets, and the answer says so", async (scene) => {
       const [hand, other] = [await handOf(scene), await handOf(scene)];
       await hand.send(hand.packet());
       assert.equal((await hand.claim({ limit: 0 })).known, true);
@@ -101,7 +101,7 @@ export const claimingPackets: ContractGroup = {
       await unchanged(hand.store, () => hand.claim());
     }),
 
-    packetCase("a hundred that are acknowledged on the way do not keep the next from being delivered", async (scene) => {
+    packetCase("a hundred packets that the claim acknowledges do not keep the next one from being delivered", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key: keyOf("k"), queue: "first" }));
       const duplicates = Array.from({ length: 100 }, () => hand.packet({ key: keyOf("k") }));
@@ -135,7 +135,7 @@ export const claimingPackets: ContractGroup = {
 export const settlingPackets: ContractGroup = {
   verb: "settle",
   cases: [
-    packetCase("done: it is gone, and what it sends is there, the sender's where it says so", async (scene) => {
+    packetCase("done: the packet is removed and its output is stored, claimed by the sender where requested", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim();
       const sent = [hand.packet({ claim: true, queue: "next" }), hand.packet({ queue: "next" })];
@@ -145,7 +145,7 @@ export const settlingPackets: ContractGroup = {
       assert.deepEqual(numbersOf((await hand.claimFrom("next")).claimed), [sent[1]?.no]);
     }),
 
-    packetCase("retry: due again at its time, with its history, and the next attempt", async (scene) => {
+    packetCase("retry: the packet is due at its time, with its history, as the next attempt", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim();
       const { now } = await hand.settle(packet, retry(shortMs, '["once"]'));
@@ -156,7 +156,7 @@ export const settlingPackets: ContractGroup = {
       assert.deepEqual([again.no, again.attempt, again.since, again.crashes, again.history], [packet.no, 2, 0, 0, '["once"]']);
     }),
 
-    packetCase("release: due at once, and that was no attempt that counts; the fence never goes back", async (scene) => {
+    packetCase("release: the packet is due at once and the attempt does not count; the fence still rises", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim();
       const settle = hand.settleOf(packet, release);
@@ -170,7 +170,7 @@ export const settlingPackets: ContractGroup = {
       assert.equal(await hand.store.packets.packet(packet.no), undefined);
     }),
 
-    packetCase("dead: listed as a dead letter, with its history and until when it is kept", async (scene) => {
+    packetCase("dead: the packet is listed as a dead letter, with its history and expiry", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim();
       const { now } = await hand.settle(packet, dead);
@@ -182,7 +182,7 @@ export const settlingPackets: ContractGroup = {
       assert.deepEqual((await hand.claim()).claimed, []);
     }),
 
-    packetCase("dead where nobody wants a letter: it is dropped, and its execution says so", async (scene) => {
+    packetCase("dead without a dead letter: the packet is dropped, and its execution has a note", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ letter: null });
       const packet = await hand.take();
@@ -192,7 +192,7 @@ export const settlingPackets: ContractGroup = {
       assert.equal((await hand.store.packets.notes(execution, 10))[0]?.kind, "dropped");
     }),
 
-    packetCase("the same settle again finds itself done, and sends nothing twice", async (scene) => {
+    packetCase("the same settle, sent again, is recognised and sends nothing twice", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const settle = hand.settleOf(await hand.take(), { kind: "done", keep: false, note: null }, [
@@ -213,7 +213,7 @@ export const settlingPackets: ContractGroup = {
       assert.deepEqual([again.attempt, (await packetOf(hand.store, again.no)).owner], [2, hand.no]);
     }),
 
-    packetCase("many in one flush are each settled by themselves", async (scene) => {
+    packetCase("many settles in one flush have each its own answer", async (scene) => {
       const hand = await handOf(scene);
       const packets = Array.from({ length: 20 }, () => hand.packet({ claim: true }));
       await hand.send(...packets);

@@ -7,7 +7,7 @@ import { countersOf, dead, done, executionOf, flow, kept, keyOf, kindsOf, notesO
 export const executing: ContractGroup = {
   verb: "execution",
   cases: [
-    packetCase("it has ended when nothing is under way any more, and not before", async (scene) => {
+    packetCase("an execution ends when none of its packets is open, and not before", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const first = await hand.take();
@@ -25,7 +25,7 @@ export const executing: ContractGroup = {
       assert.equal((await executionOf(hand.store, execution)).endedAt, now);
     }),
 
-    packetCase("a chain of nodes keeps one under way", async (scene) => {
+    packetCase("a chain of nodes always has one open packet", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       let packet = await hand.take();
@@ -37,7 +37,7 @@ export const executing: ContractGroup = {
       assert.deepEqual(numbersOf((await hand.done(packet)).ended), [execution]);
     }),
 
-    packetCase("one that has a dead letter is dead, and runs again when that is re-injected", async (scene) => {
+    packetCase("an execution with a dead letter is dead, and runs again when the letter is re-injected", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const packet = await hand.take();
@@ -52,7 +52,7 @@ export const executing: ContractGroup = {
       assert.deepEqual(await notesOf(hand.store, execution), ["dead", "reinjected"]);
     }),
 
-    packetCase("what no edge took is kept with it, in the order of its commits, and no more than a bound", async (scene) => {
+    packetCase("outputs that no edge takes are kept with the execution, in commit order, up to a limit", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const first = await hand.take();
@@ -65,7 +65,7 @@ export const executing: ContractGroup = {
       assert.deepEqual(outputs, ['"1"', '"2"', ...many.slice(0, outputsMax - 2)]);
     }),
 
-    packetCase("what was out of the ordinary is noted, and no more than a bound; it is counted all the same", async (scene) => {
+    packetCase("exceptions are kept as notes, up to a limit, and all of them are counted", async (scene) => {
       const hand = await handOf(scene);
       const key = keyOf("k");
       await hand.done(await hand.sendAndClaim({ key }));
@@ -80,7 +80,7 @@ export const executing: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution), [0, notesMax + 3, 0, true]);
     }),
 
-    packetCase("outputs of a settle that is sent again are there once", async (scene) => {
+    packetCase("outputs of a settle that is sent again are stored once", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const settle = hand.settleOf(await hand.take(), done, [], ['"out"']);
@@ -89,7 +89,7 @@ export const executing: ContractGroup = {
       assert.deepEqual((await executionOf(hand.store, execution)).outputs, ['"out"']);
     }),
 
-    packetCase("a packet that is to be kept stays until its execution ends, and is nobody's meanwhile", async (scene) => {
+    packetCase("a kept packet stays until its execution ends, and has no owner meanwhile", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ payload: '"stage 1"' });
       const first = await hand.take();
@@ -103,7 +103,7 @@ export const executing: ContractGroup = {
       assert.deepEqual(await hand.store.packets.packetsOf(execution, 10), []);
     }),
 
-    packetCase("the last one of an execution is not kept, nor one that belongs to none", async (scene) => {
+    packetCase("the last packet of an execution is not kept, nor one without an execution", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       await hand.settle(await hand.take(), kept);
@@ -113,7 +113,7 @@ export const executing: ContractGroup = {
       assert.equal(await hand.store.packets.packet(alone.no), undefined);
     }),
 
-    packetCase("notes stand in their order, with what they are about", async (scene) => {
+    packetCase("notes are returned in order, with their subject", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({}, {});
       const [one, two] = (await hand.claim()).claimed;

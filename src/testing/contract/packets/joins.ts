@@ -27,7 +27,7 @@ export const joining: ContractGroup = {
       assert.deepEqual(numbersOf(ended), [execution]);
     }),
 
-    packetCase("a part alone is not delivered, and does not count as under way", async (scene) => {
+    packetCase("a part alone is not delivered, and does not count as open", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ queue: "root" }, { join: a });
       assert.deepEqual((await hand.claim()).claimed, []);
@@ -36,7 +36,7 @@ export const joining: ContractGroup = {
       assert.deepEqual([count?.parts, count?.due], [1, 0]);
     }),
 
-    packetCase("three ports, in any order; where nobody claims at once it is due", async (scene) => {
+    packetCase("three ports, filled in any order; the joined packet is due if its sender does not claim it", async (scene) => {
       const hand = await handOf(scene);
       const ports = { ports: ["a", "b", "c"] };
       const execution = await hand.trigger({ queue: "root" });
@@ -47,7 +47,7 @@ export const joining: ContractGroup = {
       assert.equal(joined.payload, '"b"');
     }),
 
-    packetCase("of several at one port the first one goes first", async (scene) => {
+    packetCase("of several packets at one port, the first one is joined first", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ queue: "root" });
       const firsts = ["1", "2", "3"].map((payload) => hand.packet({ execution, join: a, payload }));
@@ -60,7 +60,7 @@ export const joining: ContractGroup = {
       );
     }),
 
-    packetCase("other nodes and other executions have parts of their own", async (scene) => {
+    packetCase("other nodes and other executions have their own parts", async (scene) => {
       const hand = await handOf(scene);
       const [one, two] = [await hand.trigger({ queue: "root" }), await hand.trigger({ queue: "root" })];
       const placed = await hand.send(
@@ -72,7 +72,7 @@ export const joining: ContractGroup = {
       assert.deepEqual(kindsOf(placed), ["part", "part", "part", "due"]);
     }),
 
-    packetCase("its key is that of the first port that has one", async (scene) => {
+    packetCase("the joined packet has the key of the first port that has one", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ queue: "root" });
       const ports = { ports: ["a", "b", "c"] };
@@ -84,7 +84,7 @@ export const joining: ContractGroup = {
       assert.equal((await scene.record(keyOf("of b"))).owner, `packet:${last.no}`);
     }),
 
-    packetCase("one that has waited long enough is a dead letter, and says why", async (scene) => {
+    packetCase("a part that has waited too long becomes a dead letter with its reason", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ queue: "root" }, { join: partOf("a", { waitMs: shortMs }) });
       const [part] = (await hand.store.packets.packetsOf(execution, 10)).filter(({ state }) => state === "part");
@@ -133,7 +133,7 @@ export const joining: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 1, true]);
     }),
 
-    packetCase("a trigger that only brings parts has nothing under way: they are closed at once", async (scene) => {
+    packetCase("a trigger that only sends parts has no open packet: the parts are closed at once", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ join: a });
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 1, true]);
@@ -166,7 +166,7 @@ export const joining: ContractGroup = {
       assert.deepEqual([again.no, again.parts?.a?.payload, again.attempt - again.since], [joined.no, '"a"', 1]);
     }),
 
-    packetCase("joined into a lane, it takes its place there", async (scene) => {
+    packetCase("a packet joined into a lane takes its place in the lane", async (scene) => {
       const hand = await handOf(scene);
       const lane = { name: "lane", deadBlocks: false };
       const execution = await hand.trigger({ queue: "root" });

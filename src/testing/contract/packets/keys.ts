@@ -23,7 +23,7 @@ async function oneAndHeld(scene: Scene, held: Partial<typeof key> = {}, said: Pa
 export const keying: ContractGroup = {
   verb: "key",
   cases: [
-    packetCase("absent: delivered, running meanwhile without an end, and completed when it is done", async (scene) => {
+    packetCase("absent: the packet is delivered, its key runs without expiry, and is completed when the packet is done", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim({ key });
       const running = await recordOf(scene);
@@ -33,7 +33,7 @@ export const keying: ContractGroup = {
       assert.deepEqual([state, expiresAt, attempt], ["completed", now + dayMs, 1]);
     }),
 
-    packetCase("completed: acknowledged without being delivered, and said so", async (scene) => {
+    packetCase("completed: the packet is acknowledged without being delivered, with a note", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key }));
       const execution = await hand.trigger({ key });
@@ -45,7 +45,7 @@ export const keying: ContractGroup = {
       assert.deepEqual([note?.kind, note?.about, note?.queue], ["duplicate", "k", "edge"]);
     }),
 
-    packetCase("completed: what its sender would deliver at once is not stored", async (scene) => {
+    packetCase("completed: a packet that its sender would claim at once is not stored", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key }));
       const execution = hand.execution();
@@ -54,7 +54,7 @@ export const keying: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution.no), [0, 1, 0, true]);
     }),
 
-    packetCase("restarted: the key is free for the packet that comes from further back", async (scene) => {
+    packetCase("restarted: the key is free, and the next packet with the key is delivered", async (scene) => {
       const hand = await handOf(scene);
       await hand.settle(await hand.sendAndClaim({ key }), { kind: "done", keep: false, note: "restarted" });
       assert.equal((await recordOf(scene)).state, "free");
@@ -62,7 +62,7 @@ export const keying: ContractGroup = {
       assert.equal((await recordOf(scene)).state, "completed");
     }),
 
-    packetCase("completed, and its retention over: delivered again", async (scene) => {
+    packetCase("completed, and its retention has passed: the packet is delivered again", async (scene) => {
       const hand = await handOf(scene);
       const short = { ...key, retentionMs: shortMs };
       await hand.done(await hand.sendAndClaim({ key: short }));
@@ -72,7 +72,7 @@ export const keying: ContractGroup = {
       assert.equal((await recordOf(scene)).attempt, 2);
     }),
 
-    packetCase("in progress: held, and acknowledged when that is done", async (scene) => {
+    packetCase("in progress: the packet is held, and acknowledged when the first one is done", async (scene) => {
       const { hand, packet, second, held } = await oneAndHeld(scene);
       const { woken, ended } = await hand.done(packet);
       assert.deepEqual(
@@ -104,7 +104,7 @@ export const keying: ContractGroup = {
       assert.equal((await recordOf(scene)).attempt, 1);
     }),
 
-    packetCase("failed for good: the key is free, and the oldest that was held is due, and only that one", async (scene) => {
+    packetCase("failed permanently: the key is free, and only the oldest held packet is due", async (scene) => {
       const { hand, packet, held } = await oneAndHeld(scene);
       await hand.send(hand.packet({ key, claim: true }));
       const { woken } = await hand.settle(packet, dead);
@@ -132,7 +132,7 @@ export const keying: ContractGroup = {
     }),
 
     packetCase(
-      "another payload, held until it is done: acknowledged with a note, or a dead letter where its edge wants that",
+      "another payload, held until the first is done: acknowledged with a note, or a dead letter if the edge says so",
       async (scene) => {
         const prints = { fingerprint: "b", onMismatch: "deadLetter" } as const;
         const { hand, packet, second, held } = await oneAndHeld(scene, prints, { fingerprint: "a" });
@@ -146,7 +146,7 @@ export const keying: ContractGroup = {
       },
     ),
 
-    packetCase("another payload at once: a dead letter where its edge wants that", async (scene) => {
+    packetCase("another payload under a completed key: a dead letter if the edge says so", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key: { ...key, fingerprint: "a" } }));
       const execution = hand.execution();
@@ -156,7 +156,7 @@ export const keying: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution.no), [0, 0, 1, true]);
     }),
 
-    packetCase("who says nothing of a payload has no other one", async (scene) => {
+    packetCase("packets without a payload fingerprint never mismatch", async (scene) => {
       const { hand, packet } = await oneAndHeld(scene, { fingerprint: null }, { fingerprint: "a" });
       assert.deepEqual(
         (await hand.done(packet)).woken.map(({ to }) => to),
@@ -164,20 +164,20 @@ export const keying: ContractGroup = {
       );
     }),
 
-    packetCase("another payload while the first may yet fail: it is held, and delivered when that has failed", async (scene) => {
+    packetCase("another payload while the first is in progress: held, and delivered if the first fails", async (scene) => {
       const { hand, packet, held } = await oneAndHeld(scene, { fingerprint: "b" }, { fingerprint: "a" });
       await hand.settle(packet, dead);
       assert.equal((await hand.take()).no, held.no);
       assert.equal((await recordOf(scene)).fingerprint, "b");
     }),
 
-    packetCase("keys that differ in their scope never meet", async (scene) => {
+    packetCase("equal keys in different scopes are independent", async (scene) => {
       const hand = await handOf(scene);
       await hand.sendAndClaim({ key });
       await hand.sendAndClaim({ key: { ...key, scope: "another" } });
     }),
 
-    packetCase("a key that somebody else has in the ledger: held until that is done, without asking in circles", async (scene) => {
+    packetCase("a key that another caller runs in the ledger: the packet is held until that ends, without a busy loop", async (scene) => {
       const hand = await handOf(scene);
       const held = await start(hand.store, beginOf({ scope: key.scope, key: key.key }));
       const packet = hand.packet({ key });
@@ -193,7 +193,7 @@ export const keying: ContractGroup = {
       );
     }),
 
-    packetCase("a key that is unknown in the ledger: held, without asking in circles", async (scene) => {
+    packetCase("a key that is unknown in the ledger: the packet is held, without a busy loop", async (scene) => {
       const hand = await handOf(scene);
       const { begin } = await scene.dieAndLapse(beginOf({ scope: key.scope, key: key.key, effect: "atMostOnce" }));
       assert.equal(begin.key, key.key);
@@ -210,7 +210,7 @@ export const keying: ContractGroup = {
     }),
 
     // Whoever was held by it would else be held for ever.
-    packetCase("a key that was taken from its packet: those that it held look for themselves", async (scene) => {
+    packetCase("a key that was taken from its packet: the held packets check the key themselves", async (scene) => {
       const { hand, packet, held } = await oneAndHeld(scene);
       const { attempt } = await recordOf(scene);
       const owner = `packet:${packet.no}`;
@@ -223,7 +223,7 @@ export const keying: ContractGroup = {
       );
     }),
 
-    packetCase("one key, twenty packets on two handles, each worker dies or fails now and then: it is completed once", async (scene) => {
+    packetCase("one key, twenty packets on two handles, workers that die or fail at random: the key is completed once", async (scene) => {
       const handles = [await scene.store(), await scene.open()];
       const [hand, other] = [await Hand.on(handles[0] as (typeof handles)[0]), await Hand.on(handles[1] as (typeof handles)[0])];
       await hand.send(...Array.from({ length: 20 }, () => hand.packet({ key })));

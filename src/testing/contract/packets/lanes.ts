@@ -9,7 +9,7 @@ const blocking = { name: "customer 1", deadBlocks: true };
 export const ordering: ContractGroup = {
   verb: "lane",
   cases: [
-    packetCase("one after the other, in the order in which they were sent", async (scene) => {
+    packetCase("packets of a lane are delivered one after the other, in the order in which they were sent", async (scene) => {
       const hand = await handOf(scene);
       const packets = [hand.packet({ lane }), hand.packet({ lane }), hand.packet({ lane })];
       // A lower number does not help: what counts is the commit.
@@ -25,7 +25,7 @@ export const ordering: ContractGroup = {
       assert.deepEqual(order, [packets[2]?.no, packets[0]?.no, packets[1]?.no]);
     }),
 
-    packetCase("one that waits for its retry keeps its place", async (scene) => {
+    packetCase("a packet that waits for its retry keeps its place", async (scene) => {
       const hand = await handOf(scene);
       const first = await hand.sendAndClaim({ lane });
       assert.deepEqual(kindsOf(await hand.send(hand.packet({ lane, claim: true }))), ["held"]);
@@ -33,7 +33,7 @@ export const ordering: ContractGroup = {
       assert.deepEqual((await hand.claim()).claimed, []);
     }),
 
-    packetCase("lanes of other names and other queues go on", async (scene) => {
+    packetCase("lanes with other names and in other queues are independent", async (scene) => {
       const hand = await handOf(scene);
       await hand.sendAndClaim({ lane });
       await hand.sendAndClaim({ lane: { ...lane, name: "customer 2" } });
@@ -42,12 +42,12 @@ export const ordering: ContractGroup = {
       await hand.sendAndClaim();
     }),
 
-    packetCase("a lane that has run empty begins again", async (scene) => {
+    packetCase("a lane that was empty accepts packets again", async (scene) => {
       const hand = await handOf(scene);
       for (let i = 0; i < 3; i++) await hand.done(await hand.sendAndClaim({ lane }));
     }),
 
-    packetCase("a dead letter lets the next one go", async (scene) => {
+    packetCase("a dead letter lets the next packet through", async (scene) => {
       const hand = await handOf(scene);
       const first = await hand.sendAndClaim({ lane });
       const next = hand.packet({ lane });
@@ -57,7 +57,7 @@ export const ordering: ContractGroup = {
       assert.equal((await hand.take()).no, next.no);
     }),
 
-    packetCase("re-injected, it goes to the end", async (scene) => {
+    packetCase("a re-injected letter goes to the end of its lane", async (scene) => {
       const hand = await handOf(scene);
       const first = await hand.sendAndClaim({ lane });
       const [second, third] = [hand.packet({ lane }), hand.packet({ lane })];
@@ -88,7 +88,7 @@ export const ordering: ContractGroup = {
       assert.equal((await hand.take()).no, next.no);
     }),
 
-    packetCase("or until it is discarded", async (scene) => {
+    packetCase("a dead letter that blocks keeps its place, until it is discarded", async (scene) => {
       const hand = await handOf(scene);
       const first = await hand.sendAndClaim({ lane: blocking });
       const next = hand.packet({ lane: blocking });
@@ -98,7 +98,7 @@ export const ordering: ContractGroup = {
       assert.equal((await hand.take()).no, next.no);
     }),
 
-    packetCase("one that is dropped lets the next one go, also where letters block", async (scene) => {
+    packetCase("a dropped packet lets the next one through, even where dead letters block", async (scene) => {
       const hand = await handOf(scene);
       const first = await hand.sendAndClaim({ lane: blocking, letter: null });
       await hand.send(hand.packet({ lane: blocking }));
@@ -106,7 +106,7 @@ export const ordering: ContractGroup = {
       await hand.take();
     }),
 
-    packetCase("what is acknowledged instead of delivered lets the next one go, also within one claim", async (scene) => {
+    packetCase("a packet that is acknowledged instead of delivered lets the next one through, even within one claim", async (scene) => {
       const hand = await handOf(scene);
       await hand.done(await hand.sendAndClaim({ key: keyOf("k"), queue: "other" }));
       const last = hand.packet({ lane });
@@ -114,7 +114,7 @@ export const ordering: ContractGroup = {
       assert.equal((await hand.take()).no, last.no);
     }),
 
-    packetCase("the head that is held by a key keeps the others back, and lets them go with it", async (scene) => {
+    packetCase("a first packet that is held by its key blocks its lane until it goes through", async (scene) => {
       const hand = await handOf(scene);
       const first = await hand.sendAndClaim({ key: keyOf("k"), queue: "other" });
       const [head, next] = [hand.packet({ lane, key: keyOf("k"), claim: true }), hand.packet({ lane, claim: true })];
@@ -124,7 +124,7 @@ export const ordering: ContractGroup = {
       assert.equal((await hand.take()).no, next.no);
     }),
 
-    packetCase("two handles that send to one lane and deliver from it: never two of it at a time, none left", async (scene) => {
+    packetCase("two handles that send to one lane and deliver from it: never two packets at a time, and none is left", async (scene) => {
       const hands = [await handOf(scene), await Hand.on(await scene.open())];
       await Promise.all(hands.flatMap((hand) => Array.from({ length: 10 }, () => hand.send(hand.packet({ lane })))));
       let under = 0;

@@ -7,7 +7,7 @@ import { countersOf, dead, executionOf, flow, keyOf, numbersOf, packetOf, queue,
 export const lettering: ContractGroup = {
   verb: "dead letter",
   cases: [
-    packetCase("re-injected: due again, with its key and its history, and its attempts go on", async (scene) => {
+    packetCase("re-injected: due again, with its key and its history, and its attempt numbers continue", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim({ key: keyOf("k") });
       await hand.settle(packet, retry());
@@ -50,7 +50,7 @@ export const lettering: ContractGroup = {
       assert.equal(await packets.packet(packet.no), undefined);
     }),
 
-    packetCase("discarded: gone, and its execution is not dead of it any more", async (scene) => {
+    packetCase("discarded: removed, and its execution is no longer dead because of it", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const packet = await hand.take();
@@ -92,7 +92,7 @@ export const lettering: ContractGroup = {
       assert.deepEqual(paged, made);
     }),
 
-    packetCase("a purge removes letters whose retention is over, and what they blocked goes on", async (scene) => {
+    packetCase("a purge removes expired letters, and the packets that they blocked go on", async (scene) => {
       const hand = await handOf(scene);
       const lane = { name: "lane", deadBlocks: true };
       const short = await hand.sendAndClaim({ lane, letter: { name: "short", retentionMs: shortMs } });
@@ -109,7 +109,7 @@ export const lettering: ContractGroup = {
       assert.equal((await hand.take()).no, next.no);
     }),
 
-    packetCase("a purge removes executions whose retention is over, with their notes, and no more than asked for", async (scene) => {
+    packetCase("a purge removes expired executions with their notes, up to its limit", async (scene) => {
       const hand = await handOf(scene);
       const short = [1, 2, 3].map(() => hand.execution({ retentionMs: shortMs }));
       const others = [hand.execution({ retentionMs: null }), hand.execution()];
@@ -142,7 +142,7 @@ export const lettering: ContractGroup = {
       assert.equal(await hand.store.packets.execution(execution.no), undefined);
     }),
 
-    packetCase("counts say where packets are, by queue", async (scene) => {
+    packetCase("counts lists the packets by queue and state", async (scene) => {
       const hand = await handOf(scene);
       const lane = { name: "lane", deadBlocks: false };
       const execution = await hand.trigger({ queue: "root", claim: true });

@@ -6,26 +6,26 @@ import { type ContractCase, contractCase, type Skip } from "../contract-case.js"
 import type { Scene } from "../ledger/scene.js";
 import { executionMembers, Hand, packetMembers, submit } from "./packet-operations.js";
 
-const needsPackets: Skip = ({ name, capabilities }) => (capabilities.packets ? undefined : `${name} has not the capability "packets"`);
+const needsPackets: Skip = ({ name, capabilities }) => (capabilities.packets ? undefined : `${name} does not have the capability "packets"`);
 
-/** A promise of packets. */
+/** A case for stores with packets. */
 export function packetCase(name: string, play: (scene: Scene) => Promise<void>, skip: Skip = () => undefined): ContractCase {
   return contractCase(name, play, (target) => needsPackets(target) ?? skip(target));
 }
 
-/** The one that most cases need only one of. */
+/** A hand (worker) on the scene's shared store. Most cases need only one. */
 export function handOf(scene: Scene): Promise<Hand> {
   return scene.store().then((store) => Hand.on(store));
 }
 
-/** The store's own time. Whoever has nothing to claim still learns it. */
+/** The time of the store's clock: an empty claim returns it, too. */
 export async function timeOf(hand: Hand): Promise<number> {
   const { now, claimed } = await hand.claimFrom("nobody's");
   assert.equal(claimed.length, 0);
   return now;
 }
 
-/** Waits until the store's own clock says `at`. */
+/** Waits until the store's clock has reached `at`. */
 export async function reach(scene: Scene, hand: Hand, at: number): Promise<void> {
   await scene.until(`the store's time is ${at}`, async () => {
     const now = await timeOf(hand);
@@ -34,7 +34,7 @@ export async function reach(scene: Scene, hand: Hand, at: number): Promise<void>
   });
 }
 
-/** Everything that a store shows of packets. */
+/** Everything that a store returns about packets. */
 export async function picture(store: Store): Promise<unknown> {
   const executions = await store.packets.executions({ limit: 1000 });
   const dead = await store.packets.deadLetters({ limit: 1000 });
@@ -49,7 +49,7 @@ export async function picture(store: Store): Promise<unknown> {
   return { executions: executions.map(executionMembers), dead: dead.map(packetMembers), counts: inOrder, notes, packets };
 }
 
-/** What was answered, and that nothing was written. */
+/** Returns the answer, and asserts that nothing was written. */
 export async function unchanged<T>(store: Store, ask: () => Promise<T>): Promise<T> {
   const before = JSON.stringify(await picture(store));
   const answer = await ask();
@@ -57,7 +57,7 @@ export async function unchanged<T>(store: Store, ask: () => Promise<T>): Promise
   return answer;
 }
 
-/** Sent again, unchanged, until it is answered: what every caller does whose reply was lost. */
+/** Sends the operation again, unchanged, until it is answered, as a caller does whose reply was lost. */
 export async function sendSafely(scene: Scene, store: Store, operation: PacketOperation): Promise<PacketAnswer> {
   for (;;) {
     try {

@@ -12,7 +12,8 @@ import { together } from "./together.js";
 import { resting, working } from "./workers.js";
 
 /**
- * What every store with the capability "packets" promises of them, in the shape of the ledger's contract.
+ * The contract of stores with the capability "packets": queues, keys, joins and dead letters of flow graphs. It has the
+ * same form as `ledgerContract`.
  *
  * @example
  * for (const { verb, cases } of packetContract)

@@ -13,7 +13,7 @@ const sixteen = Array.from({ length: 16 }, (_, i) => i);
 export const racingPackets: ContractGroup = {
   verb: "race",
   cases: [
-    packetCase("of many workers that claim at once, each packet comes to one", async (scene) => {
+    packetCase("many workers claim at once: each packet goes to one of them", async (scene) => {
       const stores = [await scene.store(), await scene.open()];
       const hands = await Promise.all(stores.flatMap((store) => [Hand.on(store), Hand.on(store)]));
       const first = hands[0] ?? assert.fail();
@@ -24,7 +24,7 @@ export const racingPackets: ContractGroup = {
       assert.equal(new Set(got).size, 100);
     }),
 
-    packetCase("of many triggers with one key, one begins an execution", async (scene) => {
+    packetCase("many triggers with one key: one of them begins an execution", async (scene) => {
       const hands = [await handOf(scene), await Hand.on(await scene.open())];
       const key = { scope: "", key: "k", fingerprint: null, retentionMs: dayMs };
       const answers = await Promise.all(
@@ -39,7 +39,7 @@ export const racingPackets: ContractGroup = {
       assert.deepEqual([...named], numbersOf(await (hands[0] as Hand).store.packets.executions({ limit: 10 })));
     }),
 
-    packetCase("both ports filled at once on two handles: joined once, and none left", async (scene) => {
+    packetCase("both ports filled at once on two handles: joined once, and no part is left", async (scene) => {
       const [hand, other] = [await handOf(scene), await Hand.on(await scene.open())];
       const executions = await Promise.all(sixteen.map(() => hand.trigger({ queue: "root" })));
       const placed = await Promise.all(
@@ -113,7 +113,7 @@ export const racingPackets: ContractGroup = {
     ),
 
     packetCase(
-      "connections lost in the middle of everything: each packet and each output is there once",
+      "connections lost at any moment: each packet and each output is stored once",
       async (scene) => {
         const hands = [await handOf(scene), await Hand.on(await scene.open())];
         const first = hands[0] as Hand;
@@ -149,7 +149,7 @@ export const racingPackets: ContractGroup = {
       needsConnections,
     ),
 
-    packetCase("another handle hears of what was sent within a second", async (scene) => {
+    packetCase("another handle is notified of a sent packet within a second", async (scene) => {
       const [hand, other] = [await handOf(scene), await scene.open()];
       let heard = 0;
       const stop = other.packets.watch(() => {
@@ -175,7 +175,7 @@ export const racingPackets: ContractGroup = {
     }),
 
     packetCase(
-      "sent in a transaction, the store's or the user's own: there with its rows, or not at all",
+      "sent in a transaction of the store or of the user: stored together with its rows, or not at all",
       async (scene) => {
         const hand = await handOf(scene);
         const { store } = hand;

@@ -21,7 +21,7 @@ import {
 export const sending: ContractGroup = {
   verb: "send",
   cases: [
-    packetCase("a packet that was sent is due, and comes to whoever claims it as it went in", async (scene) => {
+    packetCase("a sent packet is due, and is claimed with the same content", async (scene) => {
       const hand = await handOf(scene);
       const key = keyOf("key", { fingerprint: "print", onMismatch: "deadLetter" });
       const packet = hand.packet({
@@ -50,7 +50,7 @@ export const sending: ContractGroup = {
       assert.equal((await hand.take()).payload, payload);
     }),
 
-    packetCase("one that says so is the sender's in the same commit, and nobody else's", async (scene) => {
+    packetCase("a packet can be claimed by its sender in the same commit", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim();
       assert.deepEqual([packet.owner, packet.attempt, packet.state], [hand.no, 1, "due"]);
@@ -59,14 +59,14 @@ export const sending: ContractGroup = {
     }),
 
     // Its packets would belong to somebody whom nobody misses, and stay there for ever.
-    packetCase("a sender that is not known any more is given nothing: it is due", async (scene) => {
+    packetCase("a packet of an unknown sender is due instead of being claimed by the sender", async (scene) => {
       const [hand, other] = [await handOf(scene), await handOf(scene)];
       await hand.store.packets.leave(hand.no);
       assert.deepEqual(kindsOf(await hand.send(hand.packet({ claim: true }))), ["due"]);
       assert.equal((await other.take()).attempt, 1);
     }),
 
-    packetCase("a delayed one is not claimed before its time, also by its sender", async (scene) => {
+    packetCase("a delayed packet is not claimed before its time, not even by its sender", async (scene) => {
       const hand = await handOf(scene);
       const packet = hand.packet({ delayMs: shortMs, claim: true });
       assert.deepEqual(kindsOf(await hand.send(packet)), ["due"]);
@@ -82,7 +82,7 @@ export const sending: ContractGroup = {
       }
     }),
 
-    packetCase("several are all sent, each with its own placing, in order", async (scene) => {
+    packetCase("several packets in one send have each its own answer, in order", async (scene) => {
       const hand = await handOf(scene);
       const lane = { name: "lane", deadBlocks: false };
       const packets = [hand.packet({ lane }), hand.packet({ lane }), hand.packet({ claim: true }), hand.packet()];
@@ -90,7 +90,7 @@ export const sending: ContractGroup = {
       assert.deepEqual(numbersOf((await hand.claim()).claimed), [packets[0]?.no, packets[3]?.no]);
     }),
 
-    packetCase("the same send again finds itself, and is the sender's where it was", async (scene) => {
+    packetCase("the same send, sent again, is recognised, and its sender keeps what it claimed", async (scene) => {
       const hand = await handOf(scene);
       const send = hand.sendOf([hand.packet({ claim: true }), hand.packet()]);
       await submit(hand.store, send);
@@ -100,7 +100,7 @@ export const sending: ContractGroup = {
       assert.equal((await hand.claim()).claimed.length, 1);
     }),
 
-    packetCase("also when the first of its packets is done and gone: what is there is not sent twice", async (scene) => {
+    packetCase("the same send, sent again after its first packet is done, sends nothing twice", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ queue: "root" });
       const send = hand.sendOf([hand.packet({ execution, claim: true }), hand.packet({ execution, queue: "other" })]);
@@ -110,7 +110,7 @@ export const sending: ContractGroup = {
       assert.deepEqual(kindsOf(expectAnswer(again, "packetsSent").placed), ["duplicate", "due"]);
     }),
 
-    packetCase("so does a trigger, also when its packets are done and gone", async (scene) => {
+    packetCase("the same trigger, sent again after its packets are done, is recognised", async (scene) => {
       const hand = await handOf(scene);
       const execution = hand.execution();
       const send = hand.sendOf([hand.packet({ execution: execution.no })], execution);
@@ -120,7 +120,7 @@ export const sending: ContractGroup = {
       assert.deepEqual(kindsOf(expectAnswer(again, "packetsSent").placed), ["duplicate"]);
     }),
 
-    packetCase("a trigger begins an execution, which counts what is under way", async (scene) => {
+    packetCase("a trigger begins an execution, which counts its open packets", async (scene) => {
       const hand = await handOf(scene);
       const execution = hand.execution({ entry: "start", input: '{"n":1}', flow: "orders" });
       await hand.begin(execution, { claim: true }, {});
@@ -130,7 +130,7 @@ export const sending: ContractGroup = {
       assert.ok(Math.abs(createdAt - (await timeOf(hand))) < 60_000);
     }),
 
-    packetCase("a trigger with nothing to deliver has ended", async (scene) => {
+    packetCase("an execution with no packet to deliver has ended", async (scene) => {
       const hand = await handOf(scene);
       const execution = hand.execution();
       const { ended } = await hand.begin(execution);
@@ -138,7 +138,7 @@ export const sending: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution.no), [0, 0, 0, true]);
     }),
 
-    packetCase("the key of a trigger names the execution that there is", async (scene) => {
+    packetCase("a second trigger with the same key returns the existing execution", async (scene) => {
       const hand = await handOf(scene);
       const key = { scope: "triggers", key: "order 1", fingerprint: "a", retentionMs: dayMs };
       const first = hand.execution({ key });
@@ -155,7 +155,7 @@ export const sending: ContractGroup = {
       assert.deepEqual([record?.state, record?.attempt], ["completed", 1]);
     }),
 
-    packetCase("a keyed trigger that is sent again is no duplicate of itself", async (scene) => {
+    packetCase("a keyed trigger that is sent again does not count as a duplicate", async (scene) => {
       const hand = await handOf(scene);
       const execution = hand.execution({ key: { scope: "", key: "k", fingerprint: null, retentionMs: null } });
       const send = hand.sendOf([hand.packet({ execution: execution.no })], execution);
@@ -163,7 +163,7 @@ export const sending: ContractGroup = {
       expectAnswer(await unchanged(hand.store, () => submit(hand.store, send)), "packetsSent");
     }),
 
-    packetCase("when the retention of its key is over, a trigger begins another execution", async (scene) => {
+    packetCase("after the retention of its key, a trigger begins another execution", async (scene) => {
       const hand = await handOf(scene);
       const key = { scope: "", key: "k", fingerprint: "a", retentionMs: shortMs };
       await hand.begin(hand.execution({ key }), {});
@@ -174,7 +174,7 @@ export const sending: ContractGroup = {
       assert.equal((await executionOf(hand.store, second.no)).open, 1);
     }),
 
-    packetCase("a trigger whose key is something else's is refused by name, and nothing is written", async (scene) => {
+    packetCase("a trigger whose key another operation of the ledger has is refused, the error names the key, and nothing is written", async (scene) => {
       const hand = await handOf(scene);
       const key = { scope: "shared", key: "k", fingerprint: null, retentionMs: null };
       await startAndSettle(hand.store, beginOf({ scope: "shared", key: "k" }), completed(1));
@@ -185,7 +185,7 @@ export const sending: ContractGroup = {
       assert.match(error.message, /"k".*"shared"/);
     }),
 
-    packetCase("of two sends in one flush, the one that cannot be written fails alone", async (scene) => {
+    packetCase("of two sends in one flush, only the one that cannot be written fails", async (scene) => {
       const hand = await handOf(scene);
       await startAndSettle(hand.store, beginOf({ scope: "", key: "taken" }), completed(1));
       const bad = hand.execution({ key: { scope: "", key: "taken", fingerprint: null, retentionMs: null } });
@@ -209,7 +209,7 @@ export const sending: ContractGroup = {
       assert.deepEqual(kindsOf(await hand.send(other)), ["due"]);
     }),
 
-    packetCase("what is sent to a paused flow is due, and not the sender's", async (scene) => {
+    packetCase("a packet sent to a paused flow is due, and is not claimed by its sender", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim({ queue: "before" });
       await hand.store.packets.setFlowState(flow, "paused");
@@ -219,7 +219,7 @@ export const sending: ContractGroup = {
       assert.equal((await hand.claim()).claimed.length, 2);
     }),
 
-    packetCase("numbers of two workers never meet", async (scene) => {
+    packetCase("two workers never assign the same packet number", async (scene) => {
       const hands = [await handOf(scene), await handOf(scene), await Hand.on(await scene.open())];
       assert.equal(new Set(numbersOf(hands)).size, 3);
       await hands[0]?.store.packets.leave(hands[2]?.no ?? 0);

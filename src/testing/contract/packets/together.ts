@@ -47,7 +47,7 @@ const none = { due: 0, held: 0, parts: 0, owned: 0, dead: 0 };
 export const together: ContractGroup = {
   verb: "together",
   cases: [
-    packetCase("of a worker that fell silent, others get what it had not settled, and nothing else", async (scene) => {
+    packetCase("from a worker that fell silent, others claim the packets that it had not settled, and no others", async (scene) => {
       const { hand, next, gone, left } = await partlySettled(scene, shortMs);
       await reach(scene, next, (await timeOf(next)) + shortMs + 1);
       const { claimed } = await next.claim();
@@ -61,7 +61,7 @@ export const together: ContractGroup = {
       assert.deepEqual(await countsOf(next), []);
     }),
 
-    packetCase("of a worker that leaves, others get what it had not settled, and nothing else", async (scene) => {
+    packetCase("from a worker that leaves, others claim the packets that it had not settled, and no others", async (scene) => {
       const { hand, next, left } = await partlySettled(scene);
       await hand.store.packets.leave(hand.no);
       const { claimed } = await next.claim();
@@ -71,7 +71,7 @@ export const together: ContractGroup = {
       assert.deepEqual(await countsOf(next), []);
     }),
 
-    packetCase("one of them is retried, one dead, one handed back, one kept: the others stay as they are", async (scene) => {
+    packetCase("one is retried, one dead, one handed back, one kept: the other packets are not changed", async (scene) => {
       const hand = await handOf(scene);
       const other = await scene.open();
       const execution = await hand.trigger({ queue: "another" });
@@ -99,7 +99,7 @@ export const together: ContractGroup = {
       assert.deepEqual(await countsOf(hand), [{ flow, queue, ...none, dead: 1 }]);
     }),
 
-    packetCase("settled on several handles, in any order: each goes once, and the others are there", async (scene) => {
+    packetCase("settled on several handles, in any order: each packet is removed once, and the others stay", async (scene) => {
       const hand = await handOf(scene);
       const elsewhere = new Hand(await scene.open(), hand.no);
       const packets = await sentTogether(hand, 12);
@@ -119,7 +119,7 @@ export const together: ContractGroup = {
       assert.deepEqual(await countsOf(hand), []);
     }),
 
-    packetCase("one that was retried elsewhere, and is another attempt since, is not settled by the first", async (scene) => {
+    packetCase("a packet that was retried elsewhere is not settled by its earlier attempt", async (scene) => {
       const hand = await handOf(scene);
       const elsewhere = new Hand(await scene.open(), hand.no);
       const [packet, other] = await sentTogether(hand, 2);
@@ -132,7 +132,7 @@ export const together: ContractGroup = {
       assert.deepEqual(await countsOf(elsewhere), []);
     }),
 
-    packetCase("sent again, they find themselves, and those that are settled are not sent twice", async (scene) => {
+    packetCase("sent again, the packets are recognised, and settled ones are not sent twice", async (scene) => {
       const hand = await handOf(scene);
       const send = hand.sendOf(Array.from({ length: 4 }, () => hand.packet({ claim: true })));
       const sent = await submit(hand.store, send);
@@ -144,7 +144,7 @@ export const together: ContractGroup = {
       }
     }),
 
-    packetCase("looked at, they are packets like all others, also when some have gone", async (scene) => {
+    packetCase("views show them like all other packets, even when some are settled", async (scene) => {
       const hand = await handOf(scene);
       const other = await scene.open();
       const execution = await hand.trigger({ claim: true, queue: "one" }, { claim: true, queue: "two" }, { claim: true, queue: "two" }, {});
@@ -180,7 +180,7 @@ export const together: ContractGroup = {
       );
     }),
 
-    packetCase("hundreds of them, with payloads of any length and letters, are each as they were sent", async (scene) => {
+    packetCase("hundreds of packets, with payloads of any length and any characters, are stored as they were sent", async (scene) => {
       const hand = await handOf(scene);
       const letters = [null, { name: "a", retentionMs: null }, { name: "b", retentionMs: 7 }];
       const packets = Array.from({ length: 300 }, (_, i) =>

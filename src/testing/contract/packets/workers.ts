@@ -24,12 +24,12 @@ async function claimedBy(hand: Hand): Promise<PacketRecord> {
 export const working: ContractGroup = {
   verb: "worker",
   cases: [
-    packetCase("what a silent worker had is claimed by another one, and that it died on it is counted", async (scene) => {
+    packetCase("the packets of a silent worker are claimed by another one, and their crash count rises", async (scene) => {
       const { again, packet } = await takenOver(scene);
       assert.deepEqual([again.attempt, again.crashes, packet.crashes], [2, 1, 0]);
     }),
 
-    packetCase("a worker says that it tries a packet by itself: it keeps the packet, and the next worker reads that", async (scene) => {
+    packetCase("a worker marks a packet as tried alone: it keeps the packet, and the next worker sees the mark", async (scene) => {
       const [hand, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
       for (const packet of [await hand.sendAndClaim({ key: keyOf("k") }), await claimedBy(hand)]) {
         const [before, to] = [await packetOf(hand.store, packet.no), { kind: "trial", history: '["alone"]' } as const];
@@ -64,7 +64,7 @@ export const working: ContractGroup = {
       assert.equal((await packetOf(hand.store, later.no)).history, '["failed"]');
     }),
 
-    packetCase("what is handed back with a delay is due then, and was no attempt", async (scene) => {
+    packetCase("a packet handed back with a delay is due after it, and the attempt does not count", async (scene) => {
       const hand = await handOf(scene);
       const packet = await hand.sendAndClaim();
       const { now } = await hand.settle(packet, { kind: "release", delayMs: 60_000 });
@@ -84,7 +84,7 @@ export const working: ContractGroup = {
       await next.done(again);
     }),
 
-    packetCase("a late settle of a thousand and more is stale, for each of them", async (scene) => {
+    packetCase("a late settle of more than a thousand packets is stale for each of them", async (scene) => {
       const [late, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
       const packets = Array.from({ length: 1100 }, () => late.packet({ claim: true }));
       const placed = await late.send(...packets);
@@ -98,7 +98,7 @@ export const working: ContractGroup = {
       }
     }),
 
-    packetCase("whoever renews in time keeps what it has", async (scene) => {
+    packetCase("a worker that renews in time keeps its packets", async (scene) => {
       const [hand, other] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
       const packet = await hand.sendAndClaim();
       assert.equal(await hand.store.packets.renew(hand.no, 60_000), true);
@@ -108,7 +108,7 @@ export const working: ContractGroup = {
       assert.equal(await hand.store.packets.packet(packet.no), undefined);
     }),
 
-    packetCase("who was silent, and nobody noticed, goes on", async (scene) => {
+    packetCase("a worker that was silent, and was not taken over, goes on", async (scene) => {
       const [hand, clock] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
       const packet = await hand.sendAndClaim();
       const until = (await packetOf(hand.store, packet.no)).createdAt + shortMs + 1;
@@ -123,19 +123,19 @@ export const working: ContractGroup = {
       await hand.done(packet);
     }),
 
-    packetCase("a worker that was taken over is told so, and joins under another number", async (scene) => {
+    packetCase("a worker that was taken over is answered so, and joins under another number", async (scene) => {
       const { late } = await takenOver(scene);
       assert.equal(await late.store.packets.renew(late.no, 60_000), false);
       assert.equal((await late.claim()).known, false);
       assert.notEqual((await Hand.on(late.store)).no, late.no);
     }),
 
-    packetCase("what it sends afterwards is due, and not its own", async (scene) => {
+    packetCase("a packet sent by a worker that was taken over is due, and is not claimed by it", async (scene) => {
       const { late } = await takenOver(scene);
       assert.deepEqual(kindsOf(await late.send(late.packet({ claim: true }))), ["due"]);
     }),
 
-    packetCase("its packet keeps its key and its place over a death", async (scene) => {
+    packetCase("a packet keeps its key and its place when its worker dies", async (scene) => {
       const lane = { name: "lane", deadBlocks: false };
       const { next, again } = await takenOver(scene, { key: keyOf("k"), lane });
       const record = await scene.record(keyOf("k"));
@@ -145,7 +145,7 @@ export const working: ContractGroup = {
       await next.take();
     }),
 
-    packetCase("re-injected, its deaths are forgotten", async (scene) => {
+    packetCase("re-injecting a packet resets its crash count", async (scene) => {
       const { next, again } = await takenOver(scene);
       await next.settle(again, dead);
       await next.store.packets.reinject(again.no);
@@ -153,7 +153,7 @@ export const working: ContractGroup = {
       assert.deepEqual([once.attempt, once.since, once.crashes], [3, 2, 0]);
     }),
 
-    packetCase("who leaves hands back what it has, and that was no attempt that counts", async (scene) => {
+    packetCase("a worker that leaves hands back its packets, and their attempts do not count", async (scene) => {
       const [hand, other] = [await handOf(scene), await handOf(scene)];
       const packets = [hand.packet({ claim: true }), hand.packet({ claim: true })];
       await hand.send(...packets);
@@ -166,7 +166,7 @@ export const working: ContractGroup = {
       await hand.store.packets.leave(hand.no);
     }),
 
-    packetCase("a worker that left has nothing that lapses", async (scene) => {
+    packetCase("a worker that left has no lease that can expire", async (scene) => {
       const [hand, other] = [await handOf(scene), await handOf(scene)];
       await hand.store.packets.leave(hand.no);
       assert.equal((await other.claim()).nextAt, null);
@@ -177,7 +177,7 @@ export const working: ContractGroup = {
 export const resting: ContractGroup = {
   verb: "flow",
   cases: [
-    packetCase("active, unless something else was said; and what was said is kept", async (scene) => {
+    packetCase("a flow is active by default, and a state that was set is kept", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       assert.equal(await store.packets.flowState("a flow"), "active");
       for (const state of ["paused", "archived", "active"] as const) {
@@ -187,7 +187,7 @@ export const resting: ContractGroup = {
       assert.equal(await store.packets.flowState("another"), "active");
     }),
 
-    packetCase("paused or archived: nothing of it is claimed, and the claim says which rest", async (scene) => {
+    packetCase("packets of a paused or archived flow are not claimed, and the claim names these flows", async (scene) => {
       const hand = await handOf(scene);
       await hand.send(hand.packet(), hand.packet({ flow: "other" }));
       const queues = [
@@ -209,7 +209,7 @@ export const resting: ContractGroup = {
       assert.equal((await hand.claim({ queues })).claimed.length, 1);
     }),
 
-    packetCase("what is under way when a flow is paused or archived can be settled, and what it sends waits", async (scene) => {
+    packetCase("packets claimed before a flow was paused or archived can be settled, and their outputs wait", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({});
       const packet = await hand.take();

@@ -30,7 +30,7 @@ const poisons = [{ retentionMs: 0.5 }, { input: "a\u0000b" }];
 export const appending: ContractGroup = {
   verb: "append",
   cases: [
-    runCase("entries stand in the journal in their order, each with its epoch, time and text", async (scene) => {
+    runCase("entries are in the journal in order, each with its epoch, time and text", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       let owned = await begin(store, { first: firstOf({ events: "entry 1" }) });
       const before = await timeOf(store);
@@ -46,7 +46,7 @@ export const appending: ContractGroup = {
       assert.deepEqual([run?.status, run?.owner, run?.epoch], ["running", owned.owner, 1]);
     }),
 
-    runCase("entries of one run that are handed in together are written in that order", async (scene) => {
+    runCase("entries of one run that are submitted together are written in order", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ events: "1" }) });
       const all = numbers(10).map((i) => submit(store, appendOf(after(owned, i - 1), { events: `${i + 1}` })));
@@ -57,7 +57,7 @@ export const appending: ContractGroup = {
       );
     }),
 
-    runCase("an entry that would leave a gap is refused, and so is one whose place is before the journal", async (scene) => {
+    runCase("an entry that would leave a gap is refused, and so is one with a number below 1", async (scene) => {
       const store = await scene.store();
       const owned = await append(store, await begin(store));
       for (const seq of [4, 5, 1000, 0]) {
@@ -67,7 +67,7 @@ export const appending: ContractGroup = {
       assert.equal(await store.runs.hook("token"), undefined);
     }),
 
-    runCase("the same entry again, in the same epoch, is recognised, and nothing of it is done twice", async (scene) => {
+    runCase("the same entry, sent again in the same epoch, is recognised and written once", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await begin(store, { id: "parent" });
       const owned = await begin(store, { parent: "parent" });
@@ -86,7 +86,7 @@ export const appending: ContractGroup = {
       assert.equal((await store.runs.mail("parent", 0)).length, 1);
     }),
 
-    runCase("an owner whose lease is over may still write while nobody has taken its place", async (scene) => {
+    runCase("an owner whose lease has expired may still write until the run is claimed", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({}, shortMs) });
       await lapse(scene, store);
@@ -110,7 +110,7 @@ export const appending: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("an append to a run that does not exist makes none", async (scene) => {
+    runCase("an append to a run that does not exist does not create it", async (scene) => {
       const store = await scene.store();
       const nobody: Owned = { id: "run", owner: "nobody", epoch: 1, seq: 0 };
       for (const events of ["events", null]) {
@@ -119,7 +119,7 @@ export const appending: ContractGroup = {
       }
     }),
 
-    runCase("without events only what comes then is written: no entry", async (scene) => {
+    runCase("an append without events writes its next state, and no entry", async (scene) => {
       const store = await scene.store();
       for (const [id, then, expected] of [
         ["held", hold, ["running", null]],
@@ -136,7 +136,7 @@ export const appending: ContractGroup = {
     }),
 
     // Mail that tells the code nothing is taken in without an entry.
-    runCase("without events what goes with them is written all the same: mail taken in, hooks, children", async (scene) => {
+    runCase("an append without events still writes consumed mail, hooks and children", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("old")] }) });
       await post(store);
@@ -151,7 +151,7 @@ export const appending: ContractGroup = {
       assert.deepEqual(await claimedIds(store), ["child"]);
     }),
 
-    runCase("released until an instant: nobody's, and asleep until then", async (scene) => {
+    runCase("released until a time: the run has no owner and sleeps until then", async (scene) => {
       const store = await scene.store();
       const wakeAt = (await timeOf(store)) + dayMs;
       await append(store, await begin(store), { next: released({ wakeAt }) });
@@ -160,13 +160,13 @@ export const appending: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("released until an instant that has passed: due at once", async (scene) => {
+    runCase("released until a time that has passed: due at once", async (scene) => {
       const store = await scene.store();
       await append(store, await begin(store), { next: released({ wakeAt: (await timeOf(store)) - 1000 }) });
       assert.deepEqual(await claimedIds(store), ["run"]);
     }),
 
-    runCase("released without an instant: only mail can wake it", async (scene) => {
+    runCase("released without a time: only mail wakes the run", async (scene) => {
       const store = await scene.store();
       await append(store, await begin(store, { first: firstOf({}, shortMs) }), { next: released() });
       const { owner, wakeAt, startedAt } = await runOf(store);
@@ -179,7 +179,7 @@ export const appending: ContractGroup = {
       assert.deepEqual(await claimedIds(store), ["run"]);
     }),
 
-    runCase("released with mail that it has not taken in: due at once; with all mail taken in: not", async (scene) => {
+    runCase("released with unconsumed mail: due at once; with all mail consumed: not", async (scene) => {
       const store = await scene.store();
       const wakeAt = (await timeOf(store)) + dayMs;
       for (const [id, consumed, then] of [
@@ -198,7 +198,7 @@ export const appending: ContractGroup = {
       assert.equal((await runOf(store, "all taken in, no timer")).wakeAt, null);
     }),
 
-    runCase("what was taken in stays taken in, whatever comes after", async (scene) => {
+    runCase("consumed mail stays consumed", async (scene) => {
       const store = await scene.store();
       let owned = await begin(store);
       for (let i = 0; i < 3; i++) await post(store);
@@ -209,7 +209,7 @@ export const appending: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("at its end a run is nobody's and never due, and keeps its output", async (scene) => {
+    runCase("an ended run has no owner, is never due, and keeps its output", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const [status, output] of [
         ["completed", "output"],
@@ -301,7 +301,7 @@ export const appending: ContractGroup = {
       );
     }),
 
-    runCase("a poisonous member fails alone", async (scene) => {
+    runCase("an operation that the database rejects fails alone", async (scene) => {
       const store = await scene.store();
       const owned = await Promise.all(numbers(20).map((i) => begin(store, { id: `run ${i}` })));
       const [poisonous, neighbours] = await Promise.all([

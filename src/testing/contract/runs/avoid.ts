@@ -34,7 +34,7 @@ async function diverge(store: Store, id: string, avoid: Avoid, wakeAt: number | 
 export const avoiding: ContractGroup = {
   verb: "avoid",
   cases: [
-    runCase("a worker that is to be avoided gets the run not before its time, which it is told; others do at once", async (scene) => {
+    runCase("an avoided worker cannot claim the run before its time, which the claim returns; other workers can at once", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const [old, young] = [newOwner(), newOwner()];
       const until = (await timeOf(store)) + longMs;
@@ -47,7 +47,7 @@ export const avoiding: ContractGroup = {
       assert.equal(run.owner, young);
     }),
 
-    runCase("when that time has come, it gets the run, too", async (scene) => {
+    runCase("when that time has come, the avoided worker can claim the run", async (scene) => {
       const store = await scene.store();
       const old = newOwner();
       const until = (await timeOf(store)) + 2 * shortMs;
@@ -61,7 +61,7 @@ export const avoiding: ContractGroup = {
       assert.equal((await runOf(store)).owner, old);
     }),
 
-    runCase("nobody gets it before it is due", async (scene) => {
+    runCase("no worker can claim the run before it is due", async (scene) => {
       const store = await scene.store();
       const old = newOwner();
       const now = await timeOf(store);
@@ -74,7 +74,7 @@ export const avoiding: ContractGroup = {
       for (const owner of [old, newOwner()]) assert.equal((await claim(store, { owner })).nextAt, now + 2 * longMs);
     }),
 
-    runCase("mail lifts it: every worker may claim the run at once", async (scene) => {
+    runCase("mail ends the avoidance: every worker may claim the run at once", async (scene) => {
       const store = await scene.store();
       const old = newOwner();
       for (const wakeAt of [null, 0, (await timeOf(store)) + longMs]) {
@@ -88,7 +88,7 @@ export const avoiding: ContractGroup = {
     }),
 
     // Mail that the diverged code could not take in would else call back the same worker without end.
-    runCase("mail from before the release wakes the others, and does not lift it", async (scene) => {
+    runCase("mail from before the release wakes other workers, and does not end the avoidance", async (scene) => {
       const store = await scene.store();
       const old = newOwner();
       const until = (await timeOf(store)) + longMs;
@@ -101,7 +101,7 @@ export const avoiding: ContractGroup = {
       await take(store, "run");
     }),
 
-    runCase("whoever claims the run sees who is to be avoided, and a release that names nobody lifts it", async (scene) => {
+    runCase("a claim returns the avoided workers, and a release that names no worker ends the avoidance", async (scene) => {
       const store = await scene.store();
       const old = newOwner();
       const avoid = { workers: [old], until: (await timeOf(store)) + longMs };
@@ -170,7 +170,7 @@ export const avoiding: ContractGroup = {
       await take(store, "run", { owner });
     }),
 
-    runCase("one run, whatever its workflow is, and no other one that is due", async (scene) => {
+    runCase("a claim of one run by id ignores its workflow, and claims no other due run", async (scene) => {
       const store = await scene.store();
       for (const id of ["a", "b", "c"]) await create(store, { id, workflow: `workflow of ${id}` });
       const { claimed, nextAt } = await unchanged(store, ["a", "c"], () => claim(store, { run: "b", workflows: [] }));
@@ -182,7 +182,7 @@ export const avoiding: ContractGroup = {
       assert.ok(nobody.now > 0);
     }),
 
-    runCase("one run is claimed by the same rules as all: when it is due, and from no live owner", async (scene) => {
+    runCase("a claim of one run by id follows the same rules: only when it is due and has no live owner", async (scene) => {
       const store = await scene.store();
       const [owner, old] = [newOwner(), newOwner()];
       const now = await timeOf(store);
@@ -208,7 +208,7 @@ export const avoiding: ContractGroup = {
       assert.deepEqual(await one("diverged"), [[0], null]);
     }),
 
-    runCase("of several that claim one run at once, one gets it", async (scene) => {
+    runCase("of several workers that claim one run at once, one gets it", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const i of numbers(5)) {
         const run = `run ${i}`;

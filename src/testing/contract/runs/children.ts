@@ -54,7 +54,7 @@ export const childbearing: ContractGroup = {
       assert.equal(await store.runs.read("b"), undefined);
     }),
 
-    runCase("a run that exists already is left alone, and so is the entry that wanted to create it", async (scene) => {
+    runCase("a child id that exists is not overwritten, and the entry that wanted to create it is written", async (scene) => {
       const store = await scene.store();
       await play(store, { id: "over" });
       await begin(store, { id: "running" });
@@ -108,7 +108,7 @@ export const childbearing: ContractGroup = {
       );
     }),
 
-    runCase("the same end again is not told again", async (scene) => {
+    runCase("the same end, sent again, sends no second mail", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const parent = await begin(store);
       const last = appendOf(await begin(store, { id: "child", parent: "run" }), { next: ended() });
@@ -118,7 +118,7 @@ export const childbearing: ContractGroup = {
       await unchanged(store, ["run"], () => submit(other, last));
     }),
 
-    runCase("an end that is refused is told nobody", async (scene) => {
+    runCase("a refused end sends no mail", async (scene) => {
       const store = await scene.store();
       await begin(store);
       const late = await begin(store, { id: "child", parent: "run", first: firstOf({}, 60) });
@@ -134,7 +134,7 @@ export const childbearing: ContractGroup = {
         expectAnswer(await unchanged(store, ["run", "child"], () => submit(store, asked)), "overtaken");
     }),
 
-    runCase("a child may end when its parent has ended before, or is not there at all", async (scene) => {
+    runCase("a child may end after its parent has ended, or without a parent record", async (scene) => {
       const store = await scene.store();
       await play(store, { id: "over" });
       for (const parent of ["over", "nowhere"]) {
@@ -168,7 +168,7 @@ export const childbearing: ContractGroup = {
       assert.equal(waiting.size, 0);
     }),
 
-    runCase("many children of one parent that end at once, on two handles, while it writes: it is told of each once", async (scene) => {
+    runCase("many children of one parent end at once, on two handles, while the parent writes: it gets one mail for each", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const parent = await begin(store);
       const children = await Promise.all(numbers(40).map((i) => begin(store, { id: `child ${i}`, parent: "run" })));

@@ -60,7 +60,7 @@ const rows = (texts: readonly string[], from = 0) => texts.map((text, i) => [fro
 export const streaming: ContractGroup = {
   verb: "write",
   cases: [
-    runCase("chunks stand in the order in which they were handed in, and are read by any handle", async (scene) => {
+    runCase("chunks are stored in the order of their submission, and every handle reads them", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store);
       await write(store, owned, values(["a", "b"]));
@@ -92,7 +92,7 @@ export const streaming: ContractGroup = {
       assert.ok((await chunksOf(store)).slice(0, 2).every(({ data }) => data instanceof Uint8Array && !Buffer.isBuffer(data)));
     }),
 
-    runCase("several writers of one stream: each has its own count, and places are given in order", async (scene) => {
+    runCase("several writers of one stream: each has its own count, and positions are assigned in order", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, values(["a0"], { writer: "a#0" }));
@@ -101,7 +101,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(store), rows(["a0", "b0", "a1", "b1"]));
     }),
 
-    runCase("a later attempt replaces what an earlier one wrote, in its place; what is left of it is void at the end", async (scene) => {
+    runCase("a later attempt replaces the chunks of an earlier one in place; the rest become void at the end", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, values(["old 0", "old 1", "old 2"]));
@@ -115,7 +115,7 @@ export const streaming: ContractGroup = {
       assert.equal(await store.runs.tail("run", "side"), -1);
     }),
 
-    runCase("what a lower attempt sends late changes nothing, not even what is void", async (scene) => {
+    runCase("late chunks of an earlier attempt change nothing, not even void ones", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, values(["old 0", "old 1"]));
@@ -127,7 +127,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(before, [...rows(["new 0"]), [1, "void", null]]);
     }),
 
-    runCase("sent again after a lost reply, chunks are there once", async (scene) => {
+    runCase("chunks sent again after a lost reply are stored once", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store);
       const asked = writeOf(owned, values(["a", "b", "c"]));
@@ -147,7 +147,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(store, "$value"), rows(["v"]));
     }),
 
-    runCase("with an entry: there when the entry is, and only then; sent again, once", async (scene) => {
+    runCase("chunks with an entry are stored if the entry is, and once when it is sent again", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { first: firstOf({ chunks: values(["first"], { writer: "run" }) }) });
       const asked = appendOf(owned, { chunks: values(["second", "third"], { writer: "run" }, 1) });
@@ -157,7 +157,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(other), rows(["first", "second", "third"]));
     }),
 
-    runCase("with an end, and with a run that nobody executes yet", async (scene) => {
+    runCase("chunks with the end of a run, and with the start of a pending run", async (scene) => {
       const store = await scene.store();
       await create(store, { id: "pending", chunks: values(["input"], { stream: "$value" }) });
       assert.deepEqual(await seen(store, "$value", "pending"), rows(["input"]));
@@ -170,7 +170,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(store, "default", "parent"), rows(["last"]));
     }),
 
-    runCase("fenced by the epoch: a late body of an owner that was overtaken writes nothing", async (scene) => {
+    runCase("chunks are fenced by the epoch: a late step body of a former owner writes nothing", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const { late, next } = await takenOver(scene, store);
       expectAnswer(await submit(other, writeOf(late, values(["late"]))), "overtaken");
@@ -179,7 +179,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(store), rows(["new"]));
     }),
 
-    runCase("refused when the run is nobody's, has ended, or does not exist", async (scene) => {
+    runCase("chunks are refused when the run has no owner, has ended, or does not exist", async (scene) => {
       const store = await scene.store();
       const resting = await play(store, { id: "resting" }, released());
       const over = await play(store, { id: "over" });
@@ -190,7 +190,7 @@ export const streaming: ContractGroup = {
       for (const run of ["resting", "over", "nobody", "live"]) assert.deepEqual(await seen(store, "default", run), []);
     }),
 
-    runCase("an end comes behind all chunks, also those of other writers, and closes its stream alone", async (scene) => {
+    runCase("the end of a stream comes after all chunks of all writers, and closes only its own stream", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, [...values(["a"]), ...values(["b"], { writer: "other#0" }), ...values(["open"], { stream: "open" })]);
@@ -211,7 +211,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(expectAnswer(await submit(store, writeOf(owned, values(["x"]))), "written").closed, ["default"]);
     }),
 
-    runCase("pages: from a place on, no more than `limit`, no more than `bytesMax` but one", async (scene) => {
+    runCase("pages: from a position on, at most `limit` chunks, and at most `bytesMax` unless the first chunk is longer", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, values(numbers(20).map((i) => `${i}`.padStart(1000, "0"))));
@@ -225,7 +225,7 @@ export const streaming: ContractGroup = {
       assert.ok(some.length >= 2 && some.length <= 5, `${some.length} chunks of 1002 bytes in 3500`);
     }),
 
-    runCase("the tail is the last chunk that holds something", async (scene) => {
+    runCase("the tail is the last chunk that is not void", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       assert.equal(await store.runs.tail("run", "default"), -1);
@@ -257,7 +257,7 @@ export const streaming: ContractGroup = {
       for (const [i, id] of ids.entries()) assert.deepEqual(await seen(store, "default", id), i % 3 === 0 ? [] : rows([id]));
     }),
 
-    runCase("who writes while the run is taken over: either its chunks come before the claim, or not at all", async (scene) => {
+    runCase("chunks written while the run is taken over are stored before the claim or not at all", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const ids = numbers(6).map((i) => `run ${i}`);
       const all = await Promise.all(ids.map((id) => begin(store, { id, first: firstOf({}, 1) })));
@@ -274,7 +274,7 @@ export const streaming: ContractGroup = {
       for (const owned of all) expectAnswer(await submit(store, writeOf(owned, values(["later"], {}, 1))), "overtaken");
     }),
 
-    runCase("a run goes with its chunks: whoever has its id next starts from nothing", async (scene) => {
+    runCase("a run is purged with its chunks: the next run with its id starts empty", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await begin(store, { id: "stays" });
       // The newest: a store that numbers its runs may give its number to the next one.
@@ -289,7 +289,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await seen(store), rows(["anew"]));
     }),
 
-    runCase("claims and listings are as they were: chunks wake nobody, and are not read with a run", async (scene) => {
+    runCase("chunks do not wake a run, and claims and lists do not read them", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, values(["a"]));
@@ -298,7 +298,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual([run.status, run.mail, journal.length], ["running", 0, 2]);
     }),
 
-    runCase("whoever watches another handle hears that a stream has grown, and not that there is work", async (scene) => {
+    runCase("a watcher on another handle is notified that a stream has grown, and not that a run is due", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store);
       const heard: unknown[] = [];

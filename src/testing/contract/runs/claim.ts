@@ -42,7 +42,7 @@ export const claiming: ContractGroup = {
       for (const name of names) assert.deepEqual(await claimedIds(store, { workflows: [name] }), [`run of ${name}`]);
     }),
 
-    runCase("whoever executes no workflows gets nothing but the time", async (scene) => {
+    runCase("a claim without workflows returns only the time", async (scene) => {
       const store = await scene.store();
       await create(store);
       const { claimed, nextAt, now } = await claim(store, { workflows: [] });
@@ -51,7 +51,7 @@ export const claiming: ContractGroup = {
       assert.equal((await runOf(store)).status, "pending");
     }),
 
-    runCase("the run that is due longest comes first, and no more than `limit`", async (scene) => {
+    runCase("the run that has been due longest comes first, and at most `limit` runs", async (scene) => {
       const store = await scene.store();
       const now = await timeOf(store);
       for (const i of [3, 1, 5, 2, 4])
@@ -86,7 +86,7 @@ export const claiming: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("a claim tells all that is needed to go on, and mixes nothing up", async (scene) => {
+    runCase("a claim returns journal, mail and hooks of each run, and does not mix up runs", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const i of numbers(6)) {
         const id = `run ${i}`;
@@ -112,7 +112,7 @@ export const claiming: ContractGroup = {
       }
     }),
 
-    runCase("what a claim has told can be loaded again, and whatever has come since with it", async (scene) => {
+    runCase("the data of a claim can be loaded again, with everything that has arrived since", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token")] }) });
       for (let i = 0; i < 3; i++) await post(store);
@@ -130,7 +130,7 @@ export const claiming: ContractGroup = {
       );
     }),
 
-    runCase("never what a live owner holds, and not before its lease is over; then it says that it lapsed", async (scene) => {
+    runCase("a run of a live owner is claimed only when the lease has expired, and the claim says so", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const leaseMs = 150;
       await begin(store, { first: firstOf({}, leaseMs) });
@@ -146,7 +146,7 @@ export const claiming: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("nothing that sleeps is claimed before its time", async (scene) => {
+    runCase("a sleeping run is not claimed before its time", async (scene) => {
       const store = await scene.store();
       const wakeAt = (await timeOf(store)) + 150;
       await append(store, await begin(store), { next: released({ wakeAt }) });
@@ -192,7 +192,7 @@ export const claiming: ContractGroup = {
       }
     }),
 
-    runCase("never what the same owner has already, also when its lease is over", async (scene) => {
+    runCase("an owner does not claim its own run, even when the lease has expired", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({}, shortMs) });
       await create(store, { id: "new" });
@@ -285,7 +285,7 @@ export const claiming: ContractGroup = {
       assert.equal((await take(store, "run")).run.startedAt, startedAt);
     }),
 
-    runCase("unknown, diverged and parked runs wait for mail or their time, and run again without their trouble", async (scene) => {
+    runCase("unknown, diverged and parked runs wait for mail or their time, and the claim clears their trouble", async (scene) => {
       const store = await scene.store();
       const expectAwake = async (id: string) => {
         const { run, lapsed } = await take(store, id);
@@ -310,7 +310,7 @@ export const claiming: ContractGroup = {
       }
     }),
 
-    runCase("what has ended is never claimed", async (scene) => {
+    runCase("an ended run is never claimed", async (scene) => {
       const store = await scene.store();
       for (const status of ["completed", "failed", "cancelled"] as const)
         await play(store, { id: status, first: firstOf({}, shortMs) }, ended(status));
@@ -320,7 +320,7 @@ export const claiming: ContractGroup = {
       });
     }),
 
-    runCase("a long journal is told whole, in order", async (scene) => {
+    runCase("a claim returns a long journal completely and in order", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ events: "1" }) });
       const writes = numbers(60).map((i) =>

@@ -25,7 +25,7 @@ import {
 export const fencing: ContractGroup = {
   verb: "fence",
   cases: [
-    runCase("once its successor has written an entry, nothing of a late owner's write is done", async (scene) => {
+    runCase("after its successor has written an entry, a late owner's write changes nothing", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await begin(store, { id: "parent" });
       const late = await begin(store, { parent: "parent", first: firstOf({}, shortMs) });
@@ -51,7 +51,7 @@ export const fencing: ContractGroup = {
     }),
 
     // It had several entries on their way: the first is refused, and the next one would just fit behind the fence.
-    runCase("what a late owner had queued does not slip in behind the fence", async (scene) => {
+    runCase("the queued entries of a late owner are not written after the fence", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const { late, next } = await takenOver(scene, store);
       await append(other, next, { events: "fence" });
@@ -79,7 +79,7 @@ export const fencing: ContractGroup = {
       );
     }),
 
-    runCase("a late owner's last write may end the run, and its successor finds it over", async (scene) => {
+    runCase("a late owner's last write may end the run, and its successor finds it ended", async (scene) => {
       const store = await scene.store();
       const { late, next } = await takenOver(scene, store);
       await append(store, late, { next: ended("completed", "in time") });
@@ -89,7 +89,7 @@ export const fencing: ContractGroup = {
       assert.deepEqual(await store.runs.renew({ owner: next.owner, leaseMs: 1000 }), []);
     }),
 
-    runCase("without events an append is refused in another epoch", async (scene) => {
+    runCase("an append without events is refused in another epoch", async (scene) => {
       const store = await scene.store();
       const { late, next } = await takenOver(scene, store);
       for (const then of [hold, released({ wakeAt: 0 }), ended()]) {
@@ -99,7 +99,7 @@ export const fencing: ContractGroup = {
       await append(store, next, { events: null, next: released() });
     }),
 
-    runCase("without events an append is refused when nobody owns the run", async (scene) => {
+    runCase("an append without events is refused when the run has no owner", async (scene) => {
       const store = await scene.store();
       const owned = await append(store, await begin(store), { next: released() });
       for (const then of [hold, released({ wakeAt: 0 }), ended()]) {

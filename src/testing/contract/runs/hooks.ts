@@ -77,7 +77,7 @@ export const hooking: ContractGroup = {
       assert.equal(await store.runs.hook("token"), undefined);
     }),
 
-    runCase("a hook of one's own, added again, is no conflict and stays as it was", async (scene) => {
+    runCase("a run that adds its own hook again gets no conflict, and the hook stays unchanged", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token", "about", "data")] }) });
       const before = await store.runs.hook("token");
@@ -94,7 +94,7 @@ export const hooking: ContractGroup = {
       assert.deepEqual([hook?.about, conflicts], hook?.about === "second" ? ["second", []] : ["first", ["token"]]);
     }),
 
-    runCase("only one's own hook is dropped", async (scene) => {
+    runCase("a run can drop only its own hooks", async (scene) => {
       const store = await scene.store();
       await begin(store, { id: "first", first: firstOf({ hooks: [hookOf("token")] }) });
       const second = await begin(store, { id: "second", first: firstOf({ hooks: [hookOf("mine")] }) });
@@ -105,7 +105,7 @@ export const hooking: ContractGroup = {
       assert.equal(await store.runs.hook("mine"), undefined);
     }),
 
-    runCase("a token is free again once its hook is dropped", async (scene) => {
+    runCase("a token is free when its hook is dropped", async (scene) => {
       const store = await scene.store();
       const first = await begin(store, { id: "first", first: firstOf({ hooks: [hookOf("token")] }) });
       await append(store, first, { hooks: [{ drop: "token" }] });
@@ -130,7 +130,7 @@ export const hooking: ContractGroup = {
       assert.equal((await store.runs.hook("neighbour"))?.run, "neighbour");
     }),
 
-    runCase("hooks outlive a release and a takeover, and whoever claims the run gets them", async (scene) => {
+    runCase("hooks survive a release and a takeover, and a claim returns them", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("a"), hookOf("b", "second", "data"), hookOf("c")] }) });
       await begin(store, { id: "neighbour", first: firstOf({ hooks: [hookOf("d")] }) });
@@ -154,7 +154,7 @@ export const hooking: ContractGroup = {
       assert.ok(!conflicts.includes("moved"));
     }),
 
-    runCase("a token that nobody else has is no conflict, also when the same entry drops it or ends the run", async (scene) => {
+    runCase("a token that no other run has is not a conflict, even when the same entry drops it or ends the run", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       const brief = appendOf(owned, { hooks: [hookOf("brief"), { drop: "brief" }] });

@@ -26,7 +26,7 @@ const unsettled = (steps: number) => ended("failed", '"why"', steps);
 export const appendingLate: ContractGroup = {
   verb: "append late",
   cases: [
-    runCase("an entry after the end stands behind the others, and changes nothing else of the run", async (scene) => {
+    runCase("a late entry is appended to the journal of an ended run, and changes nothing else", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await play(store, { first: firstOf({ events: "first" }) }, unsettled(2));
       const before = await runOf(store);
@@ -45,7 +45,7 @@ export const appendingLate: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("a run that has not ended takes none", async (scene) => {
+    runCase("a run that has not ended refuses late entries", async (scene) => {
       const store = await scene.store();
       const running = await begin(store, { id: "running" });
       const asleep = await play(store, { id: "asleep" }, released({ wakeAt: (await timeOf(store)) + dayMs }));
@@ -59,7 +59,7 @@ export const appendingLate: ContractGroup = {
       expectAnswer(await unchanged(store, ["running"], () => submit(store, same)), "overtaken");
     }),
 
-    runCase("refused in another epoch: the run is another owner's", async (scene) => {
+    runCase("late entries are refused in another epoch: the run has another owner", async (scene) => {
       const store = await scene.store();
       const { late, next } = await takenOver(scene, store);
       const owned = await append(store, next, { next: unsettled(1) });
@@ -69,7 +69,7 @@ export const appendingLate: ContractGroup = {
     }),
 
     // The claim came first, the end of the owner before it came through all the same.
-    runCase("refused after an end that the run's next owner did not write", async (scene) => {
+    runCase("late entries are refused after an end that the run's next owner did not write", async (scene) => {
       const store = await scene.store();
       const { late, next } = await takenOver(scene, store);
       const owned = await append(store, late, { next: unsettled(1) });
@@ -77,7 +77,7 @@ export const appendingLate: ContractGroup = {
       expectAnswer(await unchanged(store, ["run"], () => submit(store, lateOf(owned))), "overtaken");
     }),
 
-    runCase("refused in a place that other events have, and where it leaves a gap", async (scene) => {
+    runCase("late entries are refused where other events are, and where they would leave a gap", async (scene) => {
       const store = await scene.store();
       const owned = await play(store, {}, unsettled(2));
       for (const seq of [-1, 0, 1, 2, 4, 9].map((at) => at - 1)) {
@@ -88,7 +88,7 @@ export const appendingLate: ContractGroup = {
       expectAnswer(await unchanged(store, ["run"], () => submit(store, lateOf(owned))), "overtaken");
     }),
 
-    runCase("sent again it is recognised, and nothing is done twice", async (scene) => {
+    runCase("a late entry that is sent again is recognised and written once", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await play(store, {}, unsettled(2));
       const asked = lateOf(owned, { unsettled: 1 });
@@ -99,7 +99,7 @@ export const appendingLate: ContractGroup = {
       assert.equal((await runOf(store)).unsettled, 0);
     }),
 
-    runCase("of two that write in one epoch, one wins", async (scene) => {
+    runCase("of two late entries in one epoch, one is written", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (let i = 0; i < 8; i++) {
         const owned = await play(store, { id: `run ${i}` }, unsettled(1));
@@ -111,7 +111,7 @@ export const appendingLate: ContractGroup = {
       }
     }),
 
-    runCase("no other entry ever follows", async (scene) => {
+    runCase("no normal entry follows a late entry", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await append(store, await append(store, await begin(store)), { next: unsettled(1) });
       const late = await appendLate(store, owned);
@@ -168,7 +168,7 @@ export const appendingLate: ContractGroup = {
       expectAnswer(await submit(store, lateOf(after(halfway))), "overtaken");
     }),
 
-    runCase("its parent hears of the end at once, with unsettled steps, too", async (scene) => {
+    runCase("the parent gets the mail about the end at once, even with unsettled steps", async (scene) => {
       const store = await scene.store();
       await begin(store, { id: "parent" });
       const owned = await play(store, { id: "child", parent: "parent" }, unsettled(1));

@@ -32,7 +32,7 @@ const kinds: readonly MailKind[] = ["hook", "cancel", "wake", "child", "resolve"
 export const mailing: ContractGroup = {
   verb: "mail",
   cases: [
-    runCase("mail is numbered from 1 in the order in which it was sent, and comes back as it went in", async (scene) => {
+    runCase("mail is numbered from 1 in the order in which it was sent, and is returned unchanged", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const before = await timeOf(store);
       await begin(store);
@@ -63,7 +63,7 @@ export const mailing: ContractGroup = {
       assert.deepEqual(await payloads(99), []);
     }),
 
-    runCase("by token it reaches the run that has the hook, and is about that hook", async (scene) => {
+    runCase("mail to a token reaches the run that has the hook, and names the hook", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await begin(store, { first: firstOf({ hooks: [hookOf("token", "the hook")] }) });
       const answer = expectAnswer(
@@ -81,7 +81,7 @@ export const mailing: ContractGroup = {
       );
     }),
 
-    runCase("a token leads to whoever has it now", async (scene) => {
+    runCase("mail to a token reaches the run that has the token now", async (scene) => {
       const store = await scene.store();
       const first = await begin(store, { id: "first", first: firstOf({ hooks: [hookOf("token")] }) });
       const answers = [await submit(store, sendOf({ to: { token: "token" } }))];
@@ -96,7 +96,7 @@ export const mailing: ContractGroup = {
       ]);
     }),
 
-    runCase("the same key again is not delivered again, before and after it was taken in, and wakes nobody", async (scene) => {
+    runCase("mail with a known key is not delivered again, before and after it was consumed, and wakes no run", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token")] }) });
       const asked = sendOf({ key: "key", payload: "first" });
@@ -142,7 +142,7 @@ export const mailing: ContractGroup = {
         assert.deepEqual((await store.runs.mail(id, 0)).map(({ payload }) => payload).sort(), keys.toSorted());
     }),
 
-    runCase("to no run and to no hook: absent, and nothing is kept", async (scene) => {
+    runCase("mail to a run or hook that does not exist: absent, and nothing is stored", async (scene) => {
       const store = await scene.store();
       for (const to of [{ run: "run" }, { token: "token" }, { token: "run" }])
         expectAnswer(await submit(store, sendOf({ to, key: "key" })), "absent");
@@ -152,7 +152,7 @@ export const mailing: ContractGroup = {
       expectAnswer(await submit(store, sendOf({ to: { run: "token" } })), "absent");
     }),
 
-    runCase("to a run that has ended: ended, and nothing is kept", async (scene) => {
+    runCase("mail to a run that has ended: ended, and nothing is stored", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const status of ["completed", "failed", "cancelled"] as const) {
         await play(store, { id: status, first: firstOf({ hooks: [hookOf(`token of ${status}`)] }) }, ended(status));
@@ -187,7 +187,7 @@ export const mailing: ContractGroup = {
       ]);
     }),
 
-    runCase("mail does not take a run from its live owner, who hears of it when it renews", async (scene) => {
+    runCase("mail does not take a run from its live owner, and the owner's next renewal reports it", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store);
       const before = await runOf(store);
@@ -210,7 +210,7 @@ export const mailing: ContractGroup = {
       assert.deepEqual([lapsed, mail.map(({ payload }) => payload)], [true, ["hello"]]);
     }),
 
-    runCase("mail to a run that nobody has claimed yet leaves it pending, and is there when it is claimed", async (scene) => {
+    runCase("mail to a pending run leaves it pending, and its first claim returns the mail", async (scene) => {
       const store = await scene.store();
       await create(store);
       await post(store, { payload: "early" });
@@ -229,7 +229,7 @@ export const mailing: ContractGroup = {
       assert.deepEqual(await claimedIds(store, { limit: 1 }), ["first"]);
     }),
 
-    runCase("who claims a run gets what was not taken in yet, in order, and nothing else", async (scene) => {
+    runCase("a claim returns the unconsumed mail of the run, in order, and no other mail", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store);
       for (const i of numbers(5)) await post(other, { payload: `${i}` });
@@ -246,7 +246,7 @@ export const mailing: ContractGroup = {
       assert.equal((await store.runs.mail("run", 0)).length, 5);
     }),
 
-    runCase("100 mails at once from two handles are all there, without gaps or doubles", async (scene) => {
+    runCase("100 mails at once from two handles are all stored, without gaps or duplicates", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token")] }) });
       const order: Record<string, number[]> = { store: [], other: [] };

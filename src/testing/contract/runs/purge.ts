@@ -27,7 +27,7 @@ const over = { retentionMs: 0 };
 export const purgingRuns: ContractGroup = {
   verb: "purge",
   cases: [
-    runCase("only what has ended and is past its retention; null is for ever", async (scene) => {
+    runCase("only ended runs after their retention are purged; null keeps a run forever", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const wakeAt = (await timeOf(store)) + dayMs;
       await create(store, { ...over, id: "pending" });
@@ -48,7 +48,7 @@ export const purgingRuns: ContractGroup = {
       assert.equal(await store.runs.purge(100), 0);
     }),
 
-    runCase("not before its retention is over, which counts from the end", async (scene) => {
+    runCase("a run is not purged before its retention has passed, counted from its end", async (scene) => {
       const store = await scene.store();
       const retentionMs = 150;
       await play(store, { retentionMs });
@@ -62,7 +62,7 @@ export const purgingRuns: ContractGroup = {
       assert.equal(await store.runs.read("run"), undefined);
     }),
 
-    runCase("a run goes with its journal and its mail: whoever has its id next starts from nothing", async (scene) => {
+    runCase("a run is purged with its journal and its mail: the next run with its id starts empty", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { ...over, input: "large ".repeat(50_000), first: firstOf({ hooks: [hookOf("token")] }) });
       await begin(store, { id: "neighbour", first: firstOf({ hooks: [hookOf("neighbour")] }) });
@@ -84,7 +84,7 @@ export const purgingRuns: ContractGroup = {
     }),
 
     // The new run may stand where the old one stood, and the late owner's handle may still know the place.
-    runCase("a late owner of a run that is purged writes nothing into one that came after it", async (scene) => {
+    runCase("a late owner of a purged run writes nothing into the next run with its id", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const late = await begin(store, { ...over, id: "old" });
       await append(other, late, { next: ended() });
@@ -103,7 +103,7 @@ export const purgingRuns: ContractGroup = {
       assert.deepEqual(removed, [2, 2, 1, 0]);
     }),
 
-    runCase("two that purge at once do not count a run twice", async (scene) => {
+    runCase("two purges at once do not count a run twice", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await Promise.all(numbers(40).map((i) => play(store, { ...over, id: `run ${i}` })));
       let removed = 0;
@@ -114,7 +114,7 @@ export const purgingRuns: ContractGroup = {
       assert.equal(removed, 40);
     }),
 
-    runCase("purging while runs come and go takes none that has not ended", async (scene) => {
+    runCase("a purge while runs start and end removes no run that has not ended", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const works = () =>
         Promise.all(
@@ -127,7 +127,7 @@ export const purgingRuns: ContractGroup = {
       assert.deepEqual(await store.runs.list({ limit: 10 }), []);
     }),
 
-    runCase("it runs by itself", async (scene) => {
+    runCase("the store purges by itself", async (scene) => {
       const store = await scene.open({ purgeEveryMs: 20 });
       await play(store, { ...over, id: "over" });
       await play(store, { id: "stays" });

@@ -50,7 +50,7 @@ export const racing: ContractGroup = {
   verb: "race",
   cases: [
     // The owner looks for mail, finds none, and goes to sleep; the mail comes in between and wakes nobody.
-    runCase("mail that comes while its run is released is never slept through", async (scene) => {
+    runCase("mail that arrives while its run is released always wakes the run", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await Promise.all(rounds.map((round) => begin(store, { id: idOf(round) })));
       await Promise.all(
@@ -67,7 +67,7 @@ export const racing: ContractGroup = {
       for (const { mail } of claimed) assert.equal(mail.length, 1);
     }),
 
-    runCase("the end of a child that comes while its parent is released is never slept through", async (scene) => {
+    runCase("the end of a child that arrives while its parent is released always wakes the parent", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const pairs = await Promise.all(
         rounds.map(async (round) => {
@@ -110,7 +110,7 @@ export const racing: ContractGroup = {
       }
     }),
 
-    runCase("a late owner's entry and its successor's fence: one of them stands, with all that is its own", async (scene) => {
+    runCase("a late owner's entry and its successor's first entry at once: one of them is written, completely", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await lapsed(scene);
       const { claimed } = await claim(other);
@@ -141,7 +141,7 @@ export const racing: ContractGroup = {
       );
     }),
 
-    runCase("mail and the end of its run: it arrives before, or is told that the run has ended", async (scene) => {
+    runCase('mail and the end of its run at once: the mail arrives before the end, or is answered "ended"', async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await Promise.all(
         rounds.map(async (round) => {
@@ -164,7 +164,7 @@ export const racing: ContractGroup = {
       );
     }),
 
-    runCase("mail by token while the token changes hands: it reaches one of them, or nobody", async (scene) => {
+    runCase("mail to a token that moves to another run: it reaches one of the two runs, or none", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await Promise.all(
         rounds.map(async (round) => {
@@ -189,7 +189,7 @@ export const racing: ContractGroup = {
     }),
 
     // Each handle locks its own run first and then the other's, which it sends mail to.
-    runCase("runs that are each other's parents and end at once, on two handles, do not block one another", async (scene) => {
+    runCase("two runs that are each other's parents and end at once, on two handles, do not deadlock", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const pairs = await Promise.all(
         rounds.map((round) =>
@@ -235,7 +235,7 @@ export const racing: ContractGroup = {
       assert.equal((await store.runs.list({ status: "completed", limit: 1000 })).length, 50);
     }),
 
-    runCase("workers that fall silent again and again: every run does its steps once, in order, to the end", async (scene) => {
+    runCase("workers that fall silent again and again: every run writes its steps once, in order, to the end", async (scene) => {
       const handles = [await scene.store(), await scene.open()];
       const [store] = handles as [(typeof handles)[0]];
       const steps = ["step 1", "step 2", "step 3", "step 4"];
@@ -285,7 +285,7 @@ export const racing: ContractGroup = {
     }),
 
     runCase(
-      "connections lost in the middle of everything: each entry, child and mail is there once",
+      "connections lost at any moment: each entry, child and mail is stored once",
       async (scene) => {
         const handles = [await scene.store(), await scene.open()] as const;
         const parent = startOf({ id: "parent", first: firstOf() });
@@ -332,7 +332,7 @@ export const racing: ContractGroup = {
       needsConnections,
     ),
 
-    runCase("the epoch never goes back, and the journal never gets shorter, for whoever looks", async (scene) => {
+    runCase("no reader sees the epoch decrease or the journal get shorter", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await create(store);
       let [epoch, length] = [0, 0];

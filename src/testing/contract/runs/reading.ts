@@ -51,7 +51,7 @@ const awkward =
 export const reading: ContractGroup = {
   verb: "read",
   cases: [
-    runCase("of a run that does not exist there is nothing", async (scene) => {
+    runCase("a run that does not exist has no record, journal or mail", async (scene) => {
       const store = await scene.store();
       await begin(store, { id: "another" });
       assert.equal(await store.runs.read("run"), undefined);
@@ -76,7 +76,7 @@ export const reading: ContractGroup = {
       assert.deepEqual(await events(6, 2), []);
     }),
 
-    runCase("text comes back as it went in, wherever a run has text", async (scene) => {
+    runCase("every text field of a run is returned unchanged", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const text = (what: string) => `${what} ${awkward}`;
       const said = {
@@ -106,7 +106,7 @@ export const reading: ContractGroup = {
       assert.equal(output, text("output"));
     }),
 
-    runCase("large text comes back as it went in, wherever the front end may put some", async (scene) => {
+    runCase("every text field that may be large is returned unchanged", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const large = awkward.repeat(4000);
       const owned = await begin(store, { first: firstOf({ events: large, hooks: [hookOf("token", "hook", large)] }) });
@@ -145,7 +145,7 @@ export const reading: ContractGroup = {
     }),
 
     // Created in one flush: many of them have one time, and only the id tells them apart.
-    runCase("in pages: complete, newest first, without gaps or doubles while new ones come", async (scene) => {
+    runCase("listed in pages: complete, newest first, without gaps or duplicates while new runs start", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const batch of [1, 2]) {
         await Promise.all(numbers(60).map((i) => create(store, { id: `batch ${batch} run ${i}`, workflow: i % 2 === 0 ? "even" : "odd" })));
@@ -161,7 +161,7 @@ export const reading: ContractGroup = {
       assert.deepEqual(idsOf(paged), whole);
     }),
 
-    runCase("what is handed out has its own members, and nothing of the driver's", async (scene) => {
+    runCase("returned objects have their own members, and no members of the driver", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token")] }) });
       await post(store);
@@ -188,7 +188,7 @@ export const reading: ContractGroup = {
       assert.deepEqual(keys(await store.runs.renew({ owner: run.owner ?? "", leaseMs: 1000 })), ["epoch", "id", "mail"]);
     }),
 
-    runCase("what is handed out are copies, or cannot be changed", async (scene) => {
+    runCase("returned objects are copies or frozen", async (scene) => {
       const store = await scene.store();
       await begin(store, { first: firstOf({ events: "kept", hooks: [hookOf("token")] }) });
       await post(store, { payload: "kept" });
@@ -212,7 +212,7 @@ export const reading: ContractGroup = {
     }),
 
     runCase(
-      "what one handle has written is there when it is closed and another opened",
+      "data written by one handle is there after it is closed and another one is opened",
       async (scene) => {
         const first = await scene.open();
         await append(first, await begin(first, { first: firstOf({ events: "durable", hooks: [hookOf("token")] }) }), {

@@ -8,7 +8,7 @@ import { append, begin, claim, claimedIds, create, ended, firstOf, longMs, post,
 export const renewing: ContractGroup = {
   verb: "renew",
   cases: [
-    runCase("all runs of an owner are extended, and nobody else's", async (scene) => {
+    runCase("a renewal extends all runs of its owner, and no others", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owner = newOwner();
       for (const id of ["a", "b", "c"]) await create(store, { id });
@@ -26,7 +26,7 @@ export const renewing: ContractGroup = {
       }
     }),
 
-    runCase("it tells the epoch of each run and its newest mail", async (scene) => {
+    runCase("a renewal returns the epoch of each run and its newest mail", async (scene) => {
       const store = await scene.store();
       const { next } = await takenOver(scene, store, "a");
       for (let i = 0; i < 3; i++) await post(store, { to: { run: "a" } });
@@ -56,7 +56,7 @@ export const renewing: ContractGroup = {
       assert.equal((await runOf(store)).owner, next.owner);
     }),
 
-    runCase("whoever comes late keeps the run that nobody has taken", async (scene) => {
+    runCase("a late renewal keeps a run that no other owner has claimed", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store, { first: firstOf({}, shortMs) });
       await lapse(scene, store);
@@ -69,7 +69,7 @@ export const renewing: ContractGroup = {
       await append(store, owned, { next: ended() });
     }),
 
-    runCase("whoever has nothing gets nothing", async (scene) => {
+    runCase("a renewal of an owner without runs returns no runs", async (scene) => {
       const store = await scene.store();
       await create(store);
       assert.deepEqual(await unchanged(store, ["run"], () => store.runs.renew({ owner: newOwner(), leaseMs: longMs })), []);

@@ -7,21 +7,21 @@ import { type ContractCase, contractCase, type Skip } from "../contract-case.js"
 import { type Scene, shortMs } from "../ledger/scene.js";
 import { begin, claim, firstOf, type Owned, ownedOf, runOf, submit } from "./run-operations.js";
 
-const needsRuns: Skip = ({ name, capabilities }) => (capabilities.runs ? undefined : `${name} has not the capability "runs"`);
+const needsRuns: Skip = ({ name, capabilities }) => (capabilities.runs ? undefined : `${name} does not have the capability "runs"`);
 
-/** A promise of queue and journal. */
+/** A case for stores with runs. */
 export function runCase(name: string, play: (scene: Scene) => Promise<void>, skip: Skip = () => undefined): ContractCase {
   return contractCase(name, play, (target) => needsRuns(target) ?? skip(target));
 }
 
-/** The store's own time. Whoever has nothing to claim still learns it. */
+/** The time of the store's clock: an empty claim returns it, too. */
 export async function timeOf(store: Store): Promise<number> {
   const { now, claimed } = await claim(store, { workflows: ["nobody's"], limit: 1 });
   assert.equal(claimed.length, 0);
   return now;
 }
 
-/** Waits until the store's own clock says `at`. */
+/** Waits until the store's clock has reached `at`. */
 export async function reach(scene: Scene, store: Store, at: number): Promise<void> {
   await scene.until(`the store's time is ${at}`, async () => {
     const now = await timeOf(store);
@@ -30,19 +30,19 @@ export async function reach(scene: Scene, store: Store, at: number): Promise<voi
   });
 }
 
-/** Waits until whoever had the run has lost it, or until its timer is due. */
+/** Waits until the lease of the run's owner has expired, or until the run's timer is due. */
 export async function lapse(scene: Scene, store: Store, id = "run"): Promise<void> {
   const { wakeAt } = await runOf(store, id);
   assert.ok(wakeAt !== null);
   await reach(scene, store, wakeAt);
 }
 
-/** A run whose owner wrote its first entry and fell silent, and whoever has claimed it since. */
+/** A run whose first owner (`late`) wrote an entry and let its lease expire, and its next owner (`next`). */
 export async function takenOver(scene: Scene, store: Store, id = "run"): Promise<{ readonly late: Owned; readonly next: Owned }> {
   const late = await begin(store, { id, first: firstOf({}, shortMs) });
   await lapse(scene, store, id);
   const claimed = (await claim(store)).claimed.find(({ run }) => run.id === id);
-  assert.ok(claimed, `run "${id}" can be claimed once its lease is over`);
+  assert.ok(claimed, `run "${id}" can be claimed when its lease has expired`);
   return { late, next: ownedOf(claimed) };
 }
 
@@ -54,7 +54,7 @@ export interface Picture {
   readonly hooks: readonly HookRecord[];
 }
 
-/** One after the other: at once they would have every handle open more connections than it needs. */
+/** Reads one after the other: reads at the same time would make every handle open more connections. */
 export async function picture(store: Store, id: string): Promise<Picture> {
   const run = await store.runs.read(id);
   const journal = await store.runs.journal(id, 0, 1000);
@@ -64,12 +64,12 @@ export async function picture(store: Store, id: string): Promise<Picture> {
   return { run: run && { ...run }, journal: plain(journal), mail: plain(mail), hooks: plain(hooks) };
 }
 
-/** Without what a driver may have left in them: whether it has is a case of its own. */
+/** Copies rows into plain objects. Whether a driver returns plain rows is the subject of its own case. */
 export function plain<T extends object>(rows: readonly T[]): T[] {
   return rows.map((row) => ({ ...row }));
 }
 
-/** What was answered, and that these runs are as they were: nothing was written. */
+/** Returns the answer, and asserts that nothing was written to these runs. */
 export async function unchanged<T>(store: Store, ids: readonly string[], ask: () => Promise<T>): Promise<T> {
   const look = async () => {
     const pictures: Picture[] = [];
@@ -82,7 +82,7 @@ export async function unchanged<T>(store: Store, ids: readonly string[], ask: ()
   return answer;
 }
 
-/** Looks again and again while the work goes on; both have to go well. */
+/** Calls `look` in a loop while `work` runs. Fails if either fails. */
 export async function meanwhile(scene: Scene, look: () => Promise<unknown>, work: () => Promise<unknown>): Promise<void> {
   let working = true;
   const looking = async () => {
@@ -97,7 +97,7 @@ export async function meanwhile(scene: Scene, look: () => Promise<unknown>, work
   await Promise.all([looking(), work().finally(done)]);
 }
 
-/** Sent again, unchanged, until it is answered: what every caller does whose reply was lost. */
+/** Sends the operation again, unchanged, until it is answered, as a caller does whose reply was lost. */
 export async function sendSafely(scene: Scene, store: Store, operation: RunOperation): Promise<RunAnswer> {
   for (;;) {
     try {

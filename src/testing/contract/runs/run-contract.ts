@@ -19,7 +19,8 @@ import { watching } from "./watch.js";
 import { knowingWorkers } from "./workers.js";
 
 /**
- * What every store with the capability "runs" promises of its queue and journal, in the shape of the ledger's contract.
+ * The contract of stores with the capability "runs": the queue and the journal of workflow runs. It has the same form as
+ * `ledgerContract`.
  *
  * @example
  * for (const { verb, cases } of runContract)

@@ -54,7 +54,7 @@ export const starting: ContractGroup = {
       assert.deepEqual(await eventsOf(store, "run"), [winner?.first?.entry.events]);
     }),
 
-    runCase("the same start again, with the same creator, is created again, and writes nothing more", async (scene) => {
+    runCase('the same start, sent again by the same creator, is answered "created" again and writes nothing', async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const first of [null, firstOf({ hooks: [hookOf("token")], children: [startOf({ id: "child", parent: "with first" })] })]) {
         const asked = startOf({ id: first ? "with first" : "pending", first });
@@ -66,7 +66,7 @@ export const starting: ContractGroup = {
       }
     }),
 
-    runCase("also when it is sent several times at once, on two handles", async (scene) => {
+    runCase('the same start, sent several times at once on two handles, is answered "created" each time', async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const asked = startOf({ first: firstOf({ hooks: [hookOf("token")] }) });
       const answers = await Promise.all([store, other, store, other].map((handle) => submit(handle, asked)));
@@ -75,7 +75,7 @@ export const starting: ContractGroup = {
       assert.deepEqual([run?.epoch, journal.length, hooks.length], [1, 1, 1]);
     }),
 
-    runCase("also when the run has gone on, was taken over, or is over by then", async (scene) => {
+    runCase('the same start, sent again after the run went on, was taken over or ended, is answered "created"', async (scene) => {
       const store = await scene.store();
       const asked = startOf({ first: firstOf({}, shortMs) });
       const { first } = asked;
@@ -91,7 +91,7 @@ export const starting: ContractGroup = {
       expectAnswer(await again(), "created");
     }),
 
-    runCase("whoever starts it with a first entry owns it from that commit on", async (scene) => {
+    runCase("a start with a first entry makes its creator the owner in the same commit", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const before = await timeOf(store);
       const asked = startOf({ fingerprint: "print", parent: "parent", retentionMs: 1234, first: firstOf({ events: "first" }, 50_000) });
@@ -125,7 +125,7 @@ export const starting: ContractGroup = {
       assert.deepEqual(await claimedIds(other), []);
     }),
 
-    runCase("without a first entry it is pending, nobody's, without a journal, and due at once", async (scene) => {
+    runCase("a start without a first entry makes a pending run without owner and journal, due at once", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const { creator } = await create(store, { retentionMs: null });
       const { run, journal, mail, hooks } = await picture(other, "run");
@@ -155,7 +155,7 @@ export const starting: ContractGroup = {
       assert.deepEqual(await claimedIds(other), ["run"]);
     }),
 
-    runCase("the first entry may already be the last one, or the last one for now", async (scene) => {
+    runCase("the first entry may end the run or release it", async (scene) => {
       const store = await scene.store();
       await begin(store, { id: "parent" });
       await begin(store, { id: "short", parent: "parent", first: firstOf({ next: ended("failed", '"why"') }) });
@@ -172,7 +172,7 @@ export const starting: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("the run that exists is shown as it is, whatever has become of it", async (scene) => {
+    runCase("a start of an existing id returns the existing run in its current state", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const said = { fingerprint: "print", input: "its own" };
       await create(store, { ...said, id: "pending" });
@@ -199,7 +199,7 @@ export const starting: ContractGroup = {
       }
     }),
 
-    runCase("names as long as they may be reach everywhere: ids, parents, workflows, owners, tokens, keys", async (scene) => {
+    runCase("names of the maximum length work everywhere: ids, parents, workflows, owners, tokens, keys", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const [parent, id, workflow, token, key] = ["parent", "id", "workflow", "token", "key"].map(longName) as [string, ...string[]];
       const owner = longName("owner");
@@ -215,7 +215,7 @@ export const starting: ContractGroup = {
       assert.equal((await store.runs.mail(parent, 0))[0]?.about, id);
     }),
 
-    runCase("an input of 1 MB comes back as it went in, wherever it is asked for", async (scene) => {
+    runCase("an input of 1 MB is returned unchanged by every read", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const part = "\u00fc\ud83d\ude00\u2028\ufffd\\u0000\"' ";
       const input = part.repeat(Math.ceil((1024 * 1024) / Buffer.byteLength(part)));
@@ -238,7 +238,7 @@ export const starting: ContractGroup = {
       assert.equal(store.metrics.runsCreated, 600);
     }),
 
-    runCase("runs and records of one name are strangers, also in one turn", async (scene) => {
+    runCase("a run and a ledger record with the same name are independent, even in one turn", async (scene) => {
       const store = await scene.store();
       const [held] = await Promise.all([start(store, beginOf({ key: "run" })), begin(store)]);
       await Promise.all([settle(store, held, completed("record")), post(store), create(store, { id: "operation" })]);
@@ -247,7 +247,7 @@ export const starting: ContractGroup = {
       assert.equal((await scene.record(held.begin)).outcome, '"record"');
     }),
 
-    runCase("what was handed in before the store is closed is written, what comes after is refused", async (scene) => {
+    runCase("operations submitted before the store is closed are written, later ones are refused", async (scene) => {
       const [store, doomed] = [await scene.store(), await scene.open()];
       const starting = submit(doomed, startOf());
       const closing = doomed.close();

@@ -99,7 +99,7 @@ export const suspecting: ContractGroup = {
       assert.deepEqual(await trialOf(other), { deaths: 3, crashes: 3, alone: true });
     }),
 
-    runCase("what a late owner says of deaths is refused with its entry", async (scene) => {
+    runCase("the crash counts of a late owner are refused with its entry", async (scene) => {
       const store = await scene.store();
       const { late, next } = await takenOver(scene, store);
       await append(store, next);
@@ -135,7 +135,7 @@ export const suspecting: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("one death makes no suspect: all runs of a worker that died are claimed at once", async (scene) => {
+    runCase("one death does not make a suspect: all runs of a worker that died are claimed at once", async (scene) => {
       const store = await scene.store();
       await Promise.all(numbers(12).map((i) => begin(store, { id: `run ${i}`, first: firstOf({}, shortMs) })));
       for (const i of numbers(12)) await lapse(scene, store, `run ${i}`);
@@ -146,7 +146,7 @@ export const suspecting: ContractGroup = {
       );
     }),
 
-    runCase("a worker that takes no suspects gets none, and is not told when one is due", async (scene) => {
+    runCase("a worker that takes no suspects gets none, and no due time of one", async (scene) => {
       const store = await scene.store();
       const now = await timeOf(store);
       await suspect(store, "due", now - 1000);
@@ -188,7 +188,7 @@ export const suspecting: ContractGroup = {
       assert.deepEqual(await claimedIds(store, { limit: 1 }), ["younger"]);
     }),
 
-    runCase("a suspect that a live owner has is left alone; when its lease is over, it is claimed", async (scene) => {
+    runCase("a suspect of a live owner is not claimed until the lease has expired", async (scene) => {
       const store = await scene.store();
       await suspect(store, "run", 0);
       const owner = newOwner();
@@ -217,7 +217,7 @@ export const suspecting: ContractGroup = {
       assert.ok(((await runOf(store)).wakeAt ?? 0) > (run.wakeAt ?? 0));
     }),
 
-    runCase("a run that its owner has cleared is a suspect no more", async (scene) => {
+    runCase("a run that its owner has cleared is no longer a suspect", async (scene) => {
       const store = await scene.store();
       for (const id of ["a", "b", "c"]) {
         await suspect(store, id, 0);

@@ -61,43 +61,43 @@ const nothing = async () => {};
 export const watching: ContractGroup = {
   verb: "watch",
   cases: [
-    runCase("a run that another handle starts is heard of within a second", async (scene) => {
+    runCase("a watcher is notified within a second of a run that another handle starts", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await expectHeard(scene, { watch: elsewhere(store), before: nothing, change: (id) => create(other, { id }) });
     }),
 
-    runCase("so is mail from another handle, to a run that somebody works on", async (scene) => {
+    runCase("a watcher is notified within a second of mail from another handle to a run with an owner", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const change = (id: string) => post(other, { to: { run: id } });
       await expectHeard(scene, { watch: elsewhere(store), before: (id) => begin(store, { id }), change });
     }),
 
-    runCase("so is the end of a run on another handle", async (scene) => {
+    runCase("a watcher is notified within a second of the end of a run on another handle", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const change = (_: string, owned: Owned) => append(other, owned, { next: ended() });
       await expectHeard(scene, { watch: elsewhere(store), before: (id) => begin(other, { id }), change });
     }),
 
-    runCase("so is a run that another handle releases", async (scene) => {
+    runCase("a watcher is notified within a second of a run that another handle releases", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const change = (_: string, owned: Owned) => append(other, owned, { next: released({ wakeAt: 0 }) });
       await expectHeard(scene, { watch: elsewhere(store), before: (id) => begin(other, { id }), change });
     }),
 
-    runCase("so is a child that an entry on another handle creates", async (scene) => {
+    runCase("a watcher is notified within a second of a child that an entry on another handle creates", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const change = (id: string) => begin(other, { id: `parent of ${id}`, first: firstOf({ children: [startOf({ id })] }) });
       await expectHeard(scene, { watch: elsewhere(store), before: nothing, change });
     }),
 
-    runCase("so is a parent that the end of its child on another handle wakes", async (scene) => {
+    runCase("a watcher is notified within a second of a parent that the end of its child on another handle wakes", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const before = (id: string) => play(other, { id }, released());
       const change = (id: string) => play(other, { id: `child of ${id}`, parent: id });
       await expectHeard(scene, { watch: elsewhere(store), before, change });
     }),
 
-    runCase("a store tells of what was done elsewhere, and of what was done here before its answer", async (scene) => {
+    runCase("a store reports changes of other handles, and its own changes before it answers them", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await expectHeard(scene, { watch: anywhere(store), before: nothing, change: (id) => create(other, { id }) });
       const heard: RunChange[] = [];
@@ -110,7 +110,7 @@ export const watching: ContractGroup = {
     }),
 
     // A worker that executes both has nobody else to tell it.
-    runCase("a store tells of a parent that the end of its child has woken, also when that was here", async (scene) => {
+    runCase("a store reports a parent that the end of a child has woken, even if the child ended on this handle", async (scene) => {
       const store = await scene.store();
       const before = (id: string) => play(store, { id }, released());
       const change = (id: string) => play(store, { id: `child of ${id}`, parent: id });
@@ -118,7 +118,7 @@ export const watching: ContractGroup = {
     }),
 
     runCase(
-      "whoever watches hears of changes again after its connection was lost",
+      "a watcher is notified again after its connection was lost",
       async (scene) => {
         const [store, other] = [await scene.store(), await scene.open()];
         const stop = store.runs.watch(() => {});
@@ -131,7 +131,7 @@ export const watching: ContractGroup = {
       needsConnections,
     ),
 
-    runCase("whoever stopped hears nothing more, and others still do", async (scene) => {
+    runCase("a watcher that stopped is not notified any more, and others still are", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const watch of [elsewhere(store), anywhere(store)]) {
         let heard = 0;
@@ -147,7 +147,7 @@ export const watching: ContractGroup = {
       }
     }),
 
-    runCase("a store that is closed while somebody watches tells nothing more", async (scene) => {
+    runCase("a store that is closed notifies its watchers no more", async (scene) => {
       const [store, doomed] = [await scene.store(), await scene.open()];
       let heard = 0;
       doomed.onRunChange(() => {

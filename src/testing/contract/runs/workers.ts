@@ -22,7 +22,7 @@ async function workersOf(store: Store): Promise<WorkerRecord[]> {
 export const knowingWorkers: ContractGroup = {
   verb: "worker",
   cases: [
-    runCase("a sign of life makes the worker known to all, with its workflows and its version", async (scene) => {
+    runCase("a heartbeat registers the worker for all handles, with its workflows and its version", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       assert.deepEqual(await other.runs.workers(), []);
       const owner = newOwner();
@@ -35,7 +35,7 @@ export const knowingWorkers: ContractGroup = {
       assert.ok(startedAt >= before && startedAt === seenAt && seenAt <= (await timeOf(store)));
     }),
 
-    runCase("each further sign of life is its last one, and it is known since its first", async (scene) => {
+    runCase("each heartbeat updates the time last seen, and keeps the time first seen", async (scene) => {
       const store = await scene.store();
       const owner = newOwner();
       await beat(store, owner);
@@ -48,7 +48,7 @@ export const knowingWorkers: ContractGroup = {
       assert.ok((second?.seenAt ?? 0) >= first.seenAt + 5);
     }),
 
-    runCase("a renewal without a sign of life writes nothing of a worker", async (scene) => {
+    runCase("a renewal without a heartbeat writes nothing about a worker", async (scene) => {
       const store = await scene.store();
       const [known, unknown] = [newOwner(), newOwner()];
       await beat(store, known);
@@ -58,7 +58,7 @@ export const knowingWorkers: ContractGroup = {
       assert.deepEqual(await workersOf(store), before);
     }),
 
-    runCase("a sign of life extends the worker's runs as every renewal does", async (scene) => {
+    runCase("a heartbeat extends the worker's runs as every renewal does", async (scene) => {
       const store = await scene.store();
       const owner = newOwner();
       for (const id of ["a", "b"]) await create(store, { id });
@@ -71,7 +71,7 @@ export const knowingWorkers: ContractGroup = {
       assert.equal((await workersOf(store)).length, 1);
     }),
 
-    runCase("a worker is live as long as its lease; live ones come first, the last seen before the others", async (scene) => {
+    runCase("a worker is live as long as its lease; the list has live workers first, last seen first", async (scene) => {
       const store = await scene.store();
       const [first, second, third] = [newOwner(), newOwner(), newOwner()];
       const pass = async () => reach(scene, store, (await timeOf(store)) + 2);
@@ -98,7 +98,7 @@ export const knowingWorkers: ContractGroup = {
       );
     }),
 
-    runCase("a worker that leaves is known no more; its runs stay as they are", async (scene) => {
+    runCase("a worker that leaves is removed from the list; its runs are not changed", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const [owner, stays] = [newOwner(), newOwner()];
       await create(store);
@@ -114,7 +114,7 @@ export const knowingWorkers: ContractGroup = {
       assert.equal((await runOf(store)).owner, owner);
     }),
 
-    runCase("names come back as they went in", async (scene) => {
+    runCase("names are returned unchanged", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owners = names.filter((_, i) => i % 6 === 0);
       for (const owner of owners) await beat(store, owner, longMs, { workflows: names, version: owner });
@@ -128,7 +128,7 @@ export const knowingWorkers: ContractGroup = {
       );
     }),
 
-    runCase("signs of life of one worker at once are one worker", async (scene) => {
+    runCase("heartbeats of one worker at once make one worker", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owner = newOwner();
       await Promise.all([store, other, store, other].map((handle) => beat(handle, owner)));
@@ -136,7 +136,7 @@ export const knowingWorkers: ContractGroup = {
     }),
 
     runCase(
-      "the store's clock counts, not the worker's",
+      "the store's clock decides, not the worker's",
       async (scene) => {
         const store = await scene.store();
         for (const ms of [dayMs, -dayMs]) await beat(await scene.open({ clock: wrongBy(ms) }), newOwner());
@@ -147,7 +147,7 @@ export const knowingWorkers: ContractGroup = {
     ),
 
     runCase(
-      "workers are known when the handle is closed and another opened",
+      "workers are listed after the handle is closed and another one is opened",
       async (scene) => {
         const first = await scene.open();
         const owner = newOwner();

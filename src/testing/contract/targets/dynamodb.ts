@@ -6,24 +6,30 @@ import { cuttingProxy } from "../../cutting-proxy.js";
 import { openTarget } from "./open-target.js";
 import type { ContractTarget } from "./target.js";
 
+/** The DynamoDB store as a target of the contract. */
 export interface DynamoTarget extends ContractTarget {
-  /** Ends the connections that belong to nobody's store. */
+  /** Closes the target's own connections. */
   close(): Promise<void>;
 }
 
+/** Options of `dynamoTarget`. */
 export interface DynamoTargetOptions {
-  /** `dynamodb://region/any-table?endpoint=…`: each ledger takes a table of its own in its place. */
+  /** `dynamodb://region/any-table?endpoint=…`. Each ledger uses its own new table instead of the one named here. */
   readonly url: string;
   /**
-   * How stores get there. "url": each by its own connections. "proxy": the same, and they can be cut; the endpoint has to
-   * be plain HTTP. "client": all through one client of the user's own.
+   * How stores connect. `"url"` (default): each store with its own connections. `"proxy"`: the same, through a proxy that
+   * can cut them; the endpoint must be plain HTTP. `"client"`: all stores share one client, as a user's own client would be.
    */
   readonly by?: "url" | "proxy" | "client";
 }
 
 let created = 0;
 
-/** The DynamoDB store, each ledger in a table of its own. */
+/**
+ * Makes a contract target of the DynamoDB store. Each ledger has its own table, which is deleted afterwards.
+ *
+ * @throws When the driver is not installed or the URL is invalid.
+ */
 export async function dynamoTarget({ url, by = "url" }: DynamoTargetOptions): Promise<DynamoTarget> {
   const { DynamoDBClient, DeleteTableCommand } = await loadDriver();
   const { region, endpoint, credentials } = parseDynamoUrl(tableUrl(url, "contract"));
@@ -36,7 +42,7 @@ export async function dynamoTarget({ url, by = "url" }: DynamoTargetOptions): Pr
     name: `dynamodb by ${by}`,
     capabilities: { transactions: false, sharedClock: false, durable: true, runs: false, packets: false },
     severs: by === "proxy",
-    // The emulator takes long for an answer when the machine is busy.
+    // The emulator answers slowly when the machine is busy.
     leaseMs: 1500,
     async create() {
       created += 1;

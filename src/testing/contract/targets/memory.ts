@@ -10,15 +10,23 @@ import type { ContractTarget } from "./target.js";
 
 const epochMs = Date.UTC(2030, 0, 1);
 
+/** Options of `memoryTarget`. */
 export interface MemoryTargetOptions {
+  /** `"virtual"`: cases that wait take no time. `"real"`: the clock of production. */
   readonly time: "virtual" | "real";
-  /** Something else in the place of queue and journal, on the same memory: a store that breaks one promise, say. */
+  /** Replaces the backend of runs, on the same memory; for example with one that breaks a promise on purpose. */
   readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
-  /** The same of packets. */
+  /** Replaces the backend of packets, likewise. */
   readonly packets?: (faithful: PacketBackend, memory: MemoryPackets) => PacketBackend;
 }
 
-/** The memory store: on virtual time, where nobody waits, or on the time it has in production. */
+/**
+ * Makes a contract target of the memory store, on virtual or on real time.
+ *
+ * @example
+ * const target = memoryTarget({ time: "virtual" });
+ * for (const { cases } of ledgerContract) for (const one of cases) if (one.skip(target) === undefined) await one.run(target);
+ */
 export function memoryTarget({ time, runs = (it) => it, packets = (it) => it }: MemoryTargetOptions): ContractTarget {
   const open = async (ledger: MemoryLedger, options: StoreOptions) => {
     const backend = memoryBackend(ledger);

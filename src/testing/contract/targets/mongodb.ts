@@ -6,21 +6,28 @@ import { type CuttingProxy, cuttingProxy } from "../../cutting-proxy.js";
 import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
+/** The MongoDB store as a target of the contract. */
 export interface MongoTarget extends ContractTarget {
-  /** Ends the connections that belong to nobody's store. */
+  /** Closes the target's own connections. */
   close(): Promise<void>;
 }
 
+/** Options of `mongoTarget`. */
 export interface MongoTargetOptions {
-  /** One host, and a database that is only for this. */
+  /** A URL with one host and a database that is only for these tests. */
   readonly url: string;
-  /** All stores on one client of the caller's own, instead of a client for each. */
+  /** True: all stores share one client, as a user's own client would be. Default: a client for each store. */
   readonly shared?: boolean;
 }
 
 let created = 0;
 
-/** The MongoDB store, each ledger under a prefix of its own in the one database of the URL. */
+/**
+ * Makes a contract target of the MongoDB store. Each ledger has its own prefix in the database of the URL, and its collections
+ * are dropped afterwards. Without a replica set the target has neither transactions nor runs.
+ *
+ * @throws When the driver is not installed or the server cannot be reached.
+ */
 export async function mongoTarget({ url, shared = false }: MongoTargetOptions): Promise<MongoTarget> {
   const driver = await loadDriver();
   const client = await new driver.MongoClient(url).connect();
@@ -39,7 +46,7 @@ export async function mongoTarget({ url, shared = false }: MongoTargetOptions): 
       return {
         async open(options) {
           if (shared) return await mongoStore({ ...options, client, prefix });
-          // By a proxy of its own, so that one case can lose its connections without its neighbours.
+          // Each ledger has its own proxy, so that one case can cut its connections and no others.
           proxy ??= cuttingProxy({ host: hostname, port: Number(port) });
           const own = new URL(url);
           own.port = String((await proxy).port);

@@ -3,8 +3,8 @@ import type { StoreOptions } from "../../../core/store/store-options.js";
 import { open } from "../../../stores/open.js";
 
 /**
- * Without its heartbeat thread: cases open stores by the hundred, and none of them blocks the event loop.
- * What the heartbeat thread does takes a process that is stuck (test/workflow/crashes/stuck.test.ts).
+ * Opens a store without its heartbeat thread: cases open hundreds of stores, and no case blocks the event loop.
+ * The heartbeat thread is tested with a blocked process (test/workflow/crashes/stuck.test.ts).
  */
 export function openTarget(url: string, options: StoreOptions = {}): Promise<Store> {
   return open(url, { ...options, stallMsMax: 0 });

@@ -3,18 +3,24 @@ import { loadDriver } from "../../../stores/postgres/driver.js";
 import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
+/** The PostgreSQL store as a target of the contract. */
 export interface PostgresTarget extends ContractTarget {
-  /** Ends the connections that belong to nobody's store. */
+  /** Closes the target's own connections. */
   close(): Promise<void>;
 }
 
 let created = 0;
 
-/** The PostgreSQL store, each ledger in a schema of its own in the one database of the URL. */
+/**
+ * Makes a contract target of the PostgreSQL store. Each ledger has its own schema in the database of the URL, which is dropped
+ * afterwards. The table contract_business stays.
+ *
+ * @throws When the driver is not installed or the server cannot be reached.
+ */
 export async function postgresTarget({ url }: { readonly url: string }): Promise<PostgresTarget> {
   const driver = await loadDriver();
   const pool = new driver.Pool({ connectionString: url, max: 6 });
-  // A database that is dropped ends what is still connected to it.
+  // When a test drops the database, the server ends the idle connections of this pool.
   pool.on("error", () => {});
   await pool.query("CREATE TABLE IF NOT EXISTS contract_business (id serial, ledger text NOT NULL, row text NOT NULL)");
   return {
@@ -24,7 +30,7 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
     async create() {
       created += 1;
       const schema = `contract_${process.pid}_${created}`;
-      // Its connections carry its name, so that one case can lose them without its neighbours.
+      // Connections carry the ledger's name, so that one case can cut its own and no others.
       const own = new URL(url);
       own.searchParams.set("schema", schema);
       own.searchParams.set("application_name", schema);
@@ -43,7 +49,7 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
   };
 }
 
-/** One table for all ledgers: making one for each would take longer than most cases. */
+/** One table for all ledgers: creating a table for each would take longer than most cases. */
 function businessRows(pool: pg.Pool, ledger: string): BusinessRows {
   return {
     async add(tx, row) {

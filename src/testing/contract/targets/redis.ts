@@ -9,25 +9,31 @@ import { parseRedisUrl } from "../../../stores/redis/url.js";
 import { openTarget } from "./open-target.js";
 import type { ContractTarget } from "./target.js";
 
+/** The Redis store as a target of the contract. */
 export interface RedisTarget extends ContractTarget {
-  /** Ends the connection that belongs to nobody's store. */
+  /** Closes the target's own connection. */
   close(): Promise<void>;
 }
 
+/** Options of `redisTarget`. */
 export interface RedisTargetOptions {
   /** `redis://…`, `redis+cluster://…` or `redis+sentinel://…`. */
   readonly url: string;
-  /** A client of the caller's own for all stores, instead of a connection for each. */
+  /** A client that all stores share. Default: each store has its own connection. */
   readonly client?: RedisClient;
-  /** The driver that is otherwise only used where the other one is missing. */
+  /** `"ioredis"`: use this driver even though the default driver is installed. */
   readonly driver?: "ioredis";
 }
 
 let created = 0;
 
-/** The Redis store, each ledger under a prefix of its own. What a ledger leaves behind is removed with it. */
+/**
+ * Makes a contract target of the Redis store. Each ledger has its own key prefix, and its keys are removed afterwards.
+ *
+ * @throws When the driver is not installed or the server cannot be reached.
+ */
 export async function redisTarget({ url, client, driver }: RedisTargetOptions): Promise<RedisTarget> {
-  // Connections of ours do not keep a process alive, and what is asked here has no timer that does.
+  // The store's connections do not keep the process alive while this target waits for an answer, so a timer does.
   const alive = setInterval(() => {}, 60_000);
   const own = await connect(await loadDriver(), parseRedisUrl(url));
   const servers = await own.servers("all");
@@ -38,7 +44,7 @@ export async function redisTarget({ url, client, driver }: RedisTargetOptions): 
     async create() {
       created += 1;
       const prefix = `contract-${process.pid}-${created}`;
-      // Its connections carry its name, so that one case can lose them without its neighbours.
+      // Connections carry the ledger's name, so that one case can cut its own and no others.
       const at = `${url}${url.includes("?") ? "&" : "?"}prefix=${prefix}&name=${prefix}`;
       return {
         async open(options?: StoreOptions): Promise<Store> {
@@ -69,7 +75,7 @@ async function removeFrom(server: RedisServer, prefix: string): Promise<void> {
   let cursor = "0";
   do {
     const [next, keys] = (await server.send(["SCAN", cursor, "MATCH", `${prefix}:*`, "COUNT", "1000"])) as [string, string[]];
-    // One by one: on a Cluster a command has keys of one slot.
+    // One key per command: on a Cluster all keys of a command must be in one slot.
     await Promise.all(keys.map((key) => server.send(["UNLINK", key])));
     cursor = next;
   } while (cursor !== "0");

@@ -8,7 +8,12 @@ import type { SqliteTx } from "../../../stores/sqlite/transactions/transact.js";
 import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
-/** The SQLite store, each ledger in a folder of its own that is removed after use. Without a driver: the one it chooses itself. */
+/**
+ * Makes a contract target of the SQLite store. Each ledger has its own temporary folder, which is removed afterwards.
+ * The default driver is the one that the store chooses itself.
+ *
+ * @throws When no SQLite driver is available.
+ */
 export function sqliteTarget(options: { readonly driver?: SqliteDriver } = {}): ContractTarget {
   const driver = options.driver ?? chooseDriver();
   const query = options.driver === undefined ? "" : `?driver=${driver}`;

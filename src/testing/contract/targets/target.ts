@@ -1,37 +1,42 @@
 import type { Capabilities, Store, Tx, TxRunner } from "../../../core/store/store.js";
 import type { StoreOptions } from "../../../core/store/store-options.js";
 
-/** The store under test: how to get one, and what it says it can do. */
+/** A store under test: how to create a ledger of it, and which capabilities it declares. */
 export interface ContractTarget {
+  /** Name of the store in messages of skipped cases. */
   readonly name: string;
+  /** The capabilities that every store of this target must declare. */
   readonly capabilities: Capabilities;
   /** Whether its ledgers have `sever`. */
   readonly severs: boolean;
-  /** Its ledgers have `pass`: an hour costs nothing. */
+  /** Whether its ledgers have `pass`, so that cases can let hours pass at once. */
   readonly virtualTime?: boolean;
-  /** A lease that is renewed in time also on a busy machine. Default 1000 ms; more where the server itself is slow. */
+  /** A lease that the heartbeat renews in time, even on a busy machine. Default 1000 ms; set more if the server is slow. */
   readonly leaseMs?: number;
-  /** A new, empty ledger (database, file, schema …) that nobody has opened yet. Cases run at the same time, each on its own. */
+  /** Creates a new, empty ledger (database, file, schema …). Cases run at the same time, each on its own ledger. */
   create(): Promise<ContractLedger>;
 }
 
+/** One ledger of a target: the data of one case. */
 export interface ContractLedger {
-  /** A handle on the same data at every call, each as another process would have it. */
+  /** Opens a new handle on the same data, as another process would. */
   open(options?: StoreOptions): Promise<Store>;
-  /** Makes that much of the store's own time pass. Absent: its time is real, and is waited for. */
+  /** Moves the store's clock forward. Absent: the store runs in real time, and cases wait. */
   pass?(ms: number): Promise<void>;
-  /** Rows of somebody's business in the same database; goes with the capability `transactions`. */
+  /** Application rows in the same database; required with the capability `transactions`. */
   readonly business?: BusinessRows;
-  /** Ends every connection of every handle in the middle of whatever it does, as a network would. */
+  /** Cuts every connection of every handle, even in the middle of a request, as a network failure would. */
   sever?(): Promise<void>;
-  /** Called last, when every handle is closed. */
+  /** Removes the data. Called last, when every handle is closed. */
   remove(): Promise<void>;
 }
 
+/** A table of the application, next to the ledger, for cases about transactions. */
 export interface BusinessRows {
+  /** Adds a row inside the transaction. */
   add(tx: Tx, row: string): Promise<void>;
-  /** What is committed, seen from outside of any transaction. */
+  /** The committed rows, read outside any transaction. */
   rows(): Promise<readonly string[]>;
-  /** A transaction of the user's own database layer. */
+  /** Runs work in a transaction of the application's own database layer. */
   readonly runner: TxRunner;
 }
