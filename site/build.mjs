@@ -1,0 +1,2 @@
+import { writeFilePages } from "./pages.mjs";
+writeFilePages();
