@@ -66,17 +66,22 @@ function fileAddressOf(path, isFolder) {
 export function stagePages() {
   const sources = new Map();
   for (const page of repositoryPages()) {
-    const copy = join(staged, pageOf(page));
-    sources.set(copy, page);
-    mkdirSync(dirname(copy), { recursive: true });
-    copyFileSync(join(root, page), copy);
-    const text = readFileSync(copy, "utf8").replace(/^(```+)[^]*?^\1/gm, "");
+    sources.set(copy(page, pageOf(page)), page);
+    const text = readFileSync(join(root, page), "utf8").replace(/^(```+)[^]*?^\1/gm, "");
     for (const [, image, href] of text.matchAll(/(!?)\[[^\]]*\]\(([^)\s]+)\)/g)) {
-      if (image !== "") copyFileSync(join(root, dirname(page), href), join(dirname(copy), href));
+      if (image !== "") copy(join(dirname(page), href), join(dirname(pageOf(page)), href));
       else if (addressOf(page, href).startsWith("/files/")) writeFilePage(targetOf(page, href).path);
     }
   }
   return sources;
+}
+
+/** Copies a file of the repository to `pages/`, and returns where it is now. */
+function copy(path, to) {
+  const target = join(staged, to);
+  mkdirSync(dirname(target), { recursive: true });
+  copyFileSync(join(root, path), target);
+  return target;
 }
 
 const withoutOutline = "---\noutline: false\n---\n";
@@ -107,8 +112,8 @@ function writeFilePage(path) {
 export function groupsOf(readme) {
   const groups = [];
   for (const line of readFileSync(join(root, readme), "utf8").split("\n")) {
-    const heading = /^## ([^:]*)/.exec(line);
-    if (heading) groups.push({ text: heading[1], items: [] });
+    const heading = /^## (?:Guide: )?([^:]*)/.exec(line);
+    if (heading) groups.push({ text: heading[1][0].toUpperCase() + heading[1].slice(1), items: [] });
     const row = /^\| \[([^\]]+)\]\(([^)]+\.md)\)/.exec(line);
     if (row) groups.at(-1)?.items.push({ text: row[1].replaceAll("`", ""), link: addressOf(readme, row[2]) });
   }

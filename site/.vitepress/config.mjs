@@ -1,21 +1,32 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitepress";
-import { addressOf, groupsOf, pageOf, root, stagePages } from "../pages.mjs";
 import { mermaidFences, noInterpolation, slug } from "../markdown.mjs";
+import { addressOf, groupsOf, pageOf, root, stagePages } from "../pages.mjs";
 
 const sources = stagePages();
 const api = JSON.parse(readFileSync(join(root, "site/pages/api/typedoc-sidebar.json"), "utf8"));
 
-/** Modules of the API; the exports of a module are listed on its own pages only, which keeps 500 pages small. */
-const modules = api.map(({ text, link }) => ({ text, link }));
-const apiSidebars = Object.fromEntries(
-  api.map((open) => [open.link, [{ text: "API", link: "/api/", items: modules.map((module) => (module.link === open.link ? { ...open, collapsed: false } : module)) }]]),
-);
+/** Modules of the API in one flat list. A module lists its exports only on its own pages: 500 pages stay small. */
+const modules = modulesIn(api);
+const apiSidebar = (open) => [
+  { text: "API", link: "/api/", items: modules.map((module) => (module === open ? module : { text: module.text, link: module.link })) },
+];
+
+function modulesIn(items) {
+  return items
+    .filter(({ link }) => link?.endsWith("/") && !link.includes("/namespaces/"))
+    .flatMap(({ link, items: inner = [] }) => {
+      const exports = inner.filter((item) => item.link === undefined);
+      return [{ text: link.slice("/api/".length, -1), link, collapsed: false, items: exports }, ...modulesIn(inner)];
+    });
+}
 
 /** The pages of a folder, by the first heading of each. */
 function pagesIn(folder) {
-  const names = existsSync(join(root, folder)) ? readdirSync(join(root, folder)).filter((name) => name.endsWith(".md") && name !== "README.md") : [];
+  const names = existsSync(join(root, folder))
+    ? readdirSync(join(root, folder)).filter((name) => name.endsWith(".md") && name !== "README.md")
+    : [];
   return names.map((name) => {
     const [, title = name] = /^# (.*)$/m.exec(readFileSync(join(root, folder, name), "utf8")) ?? [];
     return { text: title.replaceAll("`", ""), link: `/${pageOf(`${folder}/${name}`)}` };
@@ -23,7 +34,12 @@ function pagesIn(folder) {
 }
 
 const docs = [
-  { text: "Start", items: [{ text: "Onceflow", link: "/" }, { text: "All pages", link: "/docs" }] },
+  {
+    items: [
+      { text: "Onceflow", link: "/" },
+      { text: "All pages", link: "/docs" },
+    ],
+  },
   ...groupsOf("docs/README.md"),
   {
     text: "Inside",
@@ -69,7 +85,11 @@ export default defineConfig({
       { text: "Docs", link: "/docs", activeMatch: "^/(?!api/)" },
       { text: "API", link: "/api/", activeMatch: "^/api/" },
     ],
-    sidebar: { ...apiSidebars, "/api/": [{ text: "API", link: "/api/", items: modules }], "/": docs },
+    sidebar: {
+      ...Object.fromEntries(modules.map((module) => [module.link, apiSidebar(module)])),
+      "/api/": apiSidebar(),
+      "/": docs,
+    },
     outline: [2, 3],
     search: {
       provider: "local",
