@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import canonicalize from "canonicalize";
 import { InvalidInputError } from "../errors/errors.js";
 import { isPlainObject } from "./plain-object.js";
@@ -16,7 +16,7 @@ export function canonicalJson(value: unknown, field: string): string {
 }
 
 export function sha256(text: string | Uint8Array): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text, "hex");
 }
 
 const depthMax = 200;

@@ -27,11 +27,22 @@ export const systemClock: Clock = {
   },
 };
 
-/** Keeps the process alive until the returned function is called. A simulated clock has no process of its own. */
+let keptAlive = 0;
+let aliveTimer: NodeJS.Timeout | undefined;
+
+/**
+ * Keeps the process alive until the returned function is called, once. A simulated clock has no process of its own. One timer for
+ * all: every wait for a run needs it, and a timer for each would cost more than the rest of the wait.
+ */
 export function keepAlive(clock: Clock): () => void {
   if (clock !== systemClock) return () => {};
-  const timer = setInterval(() => {}, delayMsMax);
-  return () => clearInterval(timer);
+  aliveTimer ??= setInterval(() => {}, delayMsMax);
+  if (keptAlive === 0) aliveTimer.ref();
+  keptAlive += 1;
+  return () => {
+    keptAlive -= 1;
+    if (keptAlive === 0) aliveTimer?.unref();
+  };
 }
 
 /** Resolves after `ms`, or rejects with the signal's reason when that comes first. */

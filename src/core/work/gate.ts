@@ -6,10 +6,17 @@ interface Waiting {
 /** Runs work with a limit on how much of it runs at a time. Work that finds no free place waits; the order is first come, first served. */
 export class Gate {
   readonly #waiting: Waiting[] = [];
+  readonly #places: number;
   #free: number;
 
   constructor(places: number) {
+    this.#places = places;
     this.#free = places;
+  }
+
+  /** Nothing runs and nothing waits: work without an await may run now, without entering. */
+  get isEmpty(): boolean {
+    return this.#free === this.#places && this.#waiting.length === 0;
   }
 
   /**

@@ -7,7 +7,7 @@ import { startHeartbeatThread } from "../heartbeat/heartbeat-thread.js";
 import { openConnections, whenFree } from "./connection/connections.js";
 import { prepareOnce } from "./connection/prepared.js";
 import { chooseDriver, type SqliteDatabase, type SqliteDriver } from "./driver.js";
-import { explain } from "./errors.js";
+import { explain, isBusy } from "./errors.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { Flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";
@@ -47,13 +47,21 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
   let forTransactions: SqliteDatabase | undefined;
 
   const whenFileFree = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
-  const writing = <T>(work: () => T): Promise<T> =>
-    oneWriter.run(() =>
-      whenFileFree(() => {
-        connections.requireFile();
-        return work();
-      }),
-    );
+  const writing = <T>(work: () => T): Promise<T> => {
+    const write = () => {
+      connections.requireFile();
+      return work();
+    };
+    // Nearly always nothing is in the way. A turn at the gate and a loop that tries again would be three promises more.
+    if (oneWriter.isEmpty) {
+      try {
+        return Promise.resolve(write());
+      } catch (error) {
+        if (!isBusy(error)) return Promise.reject(explain(error, path));
+      }
+    }
+    return oneWriter.run(() => whenFileFree(write));
+  };
   const joint = new JointFlush({ transactions, writing, explained: (error) => explain(error, path) });
   const flushing = <T>(work: () => T): Promise<T> => joint.run(work);
   const sql = prepareOnce(main);

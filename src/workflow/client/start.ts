@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { checkName } from "../../core/ledger/key.js";
@@ -11,6 +10,7 @@ import { requireRuns, type Store } from "../../core/store/store.js";
 import { canonicalJson, sha256 } from "../../core/values/canonical.js";
 import { encode, encodeLater, renamed, withinBytes } from "../../core/values/codec.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
+import { randomText } from "../../core/values/random-text.js";
 import { checkSteps } from "../define/check-steps.js";
 import { currentExecution, currentStep, type WorkflowContext } from "../define/context.js";
 import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "../define/definition.js";
@@ -197,7 +197,7 @@ function refused(error: unknown): never {
 
 /** Those of one time stand together in the store's index: new runs touch few of its pages. */
 function newRunId(): string {
-  return `run_${Date.now().toString(36).padStart(9, "0")}${randomBytes(12).toString("base64url")}`;
+  return `run_${Date.now().toString(36).padStart(9, "0")}${randomText(12)}`;
 }
 
 function checkId(id: unknown): void {

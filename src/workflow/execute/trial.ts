@@ -26,12 +26,12 @@ export class RunTrial {
   }
 
   /** What an entry with these events changes: it is written with the entry, under its fence. */
-  changedBy(events: readonly Event[], then: Then, atRest: boolean): Pick<Entry, "trial"> {
+  changedBy(events: readonly Event[], then: Then, atRest: boolean): Trial | undefined {
     const { deaths, crashes, alone } = this.#now;
-    if (deaths === 0 && crashes === 0 && !alone) return {};
-    if (events.some(({ type }) => type === "cleared")) return { trial: { deaths: 0, crashes, alone: false } };
-    if (then.kind !== "end" && !atRest && !events.some(isDelivery)) return {};
-    return { trial: cleared };
+    if (deaths === 0 && crashes === 0 && !alone) return undefined;
+    if (events.some(({ type }) => type === "cleared")) return { deaths: 0, crashes, alone: false };
+    if (then.kind !== "end" && !atRest && !events.some(isDelivery)) return undefined;
+    return cleared;
   }
 
   /** The entry is in the store. */

@@ -126,7 +126,7 @@ export class Draft {
       children: this.#children,
       then: this.#ended(then),
     };
-    const entry = this.#withChunks(plain, [...aside, ...chunks]);
+    const entry = this.#withChunks(plain, aside.length === 0 ? chunks : [...aside, ...chunks]);
     this.discard();
     return { entry, events, chunks, starts, mail };
   }

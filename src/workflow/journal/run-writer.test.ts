@@ -18,7 +18,7 @@ function writing(heldAt: number) {
     renew: () => void renewals.push(at.now),
     commit: async (): Promise<RunAnswer> => ({ kind: "appended", now: Math.floor(at.now), conflicts: [] }),
   };
-  const trial = { changedBy: () => ({}), noteWritten() {} };
+  const trial = { changedBy: () => undefined, noteWritten() {} };
   const callbacks = { confirm() {}, deliver() {}, touch() {}, leave() {}, lose() {}, failRefused() {} };
   const state = { gone: false, state: "live" as const, ending: { refused: false }, trial };
   const author = { id: "r", epoch: 1, startedAt: 0, parent: null, host, ...state, ...callbacks };

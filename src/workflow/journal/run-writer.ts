@@ -1,5 +1,5 @@
 import { assert } from "../../core/errors/errors.js";
-import type { Append, Entry, RunAnswer, RunOperation, StartRun, Then } from "../../core/runs/operation.js";
+import type { Append, Entry, RunAnswer, RunOperation, StartRun, Then, Trial } from "../../core/runs/operation.js";
 import { rolledBack } from "../../core/store/rolled-back.js";
 import type { Store, Tx } from "../../core/store/store.js";
 import { storeStepMs } from "../../core/work/clock.js";
@@ -39,7 +39,7 @@ interface Author {
   readonly ending: { readonly refused: boolean };
   /** What the deaths of its owners mean for it. */
   readonly trial: {
-    changedBy(events: readonly Event[], then: Then, atRest: boolean): Pick<Entry, "trial">;
+    changedBy(events: readonly Event[], then: Then, atRest: boolean): Trial | undefined;
     noteWritten(entry: Pick<Entry, "trial">): void;
   };
   /** The store has this entry, and the run goes on here. */
@@ -200,7 +200,8 @@ export class RunWriter {
     const part = new Draft(asideBytes, this.#author.parent !== null);
     for (const event of events) part.record(event);
     const taken = part.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
-    return { ...taken.entry, ...this.#author.trial.changedBy(taken.events, then, false) };
+    const trial = this.#author.trial.changedBy(taken.events, then, false);
+    return trial === undefined ? taken.entry : { ...taken.entry, trial };
   }
 
   /**
@@ -262,7 +263,8 @@ export class RunWriter {
 
   #take(then: Then, atRest = false): Taken {
     const taken = this.draft.take(then, this.#seq === 1 ? this.#author.startedAt : undefined);
-    return { ...taken, entry: { ...taken.entry, ...this.#author.trial.changedBy(taken.events, then, atRest) } };
+    const trial = this.#author.trial.changedBy(taken.events, then, atRest);
+    return trial === undefined ? taken : { ...taken, entry: { ...taken.entry, trial } };
   }
 
   #operation(entry: Entry): StartRun | Append {

@@ -18,7 +18,8 @@ export function groupSize(answeredInARow: number, max: number): number {
  * alone, when it was answered with an error alone: it is alone again when its caller hands it in again. An answer ends both.
  */
 export class AloneTurns<Op extends object> {
-  #failedAlone = new WeakSet<Op>();
+  /** Undefined until the first one: nearly no process has any, and looking one up costs as much as queueing it. */
+  #failedAlone: WeakSet<Op> | undefined;
   /** Operations that have failed alone since the last success. */
   readonly #failedInARow = new Set<Op>();
   /** Flushes of operations that go alone that were answered since the last one that failed. */
@@ -28,7 +29,7 @@ export class AloneTurns<Op extends object> {
   #aloneNext = false;
 
   hasFailedAlone(operation: Op): boolean {
-    return this.#failedAlone.has(operation);
+    return this.#failedAlone?.has(operation) ?? false;
   }
 
   /** Whether the next flush is one of operations that go alone: every other one is. */
@@ -49,7 +50,7 @@ export class AloneTurns<Op extends object> {
 
   /** An operation that was sent alone was answered. */
   clear(operation: Op): void {
-    this.#failedAlone.delete(operation);
+    this.#failedAlone?.delete(operation);
   }
 
   /** An operation that was sent alone lost a race. One that has failed alone stays alone, and the others have their turns before it. */
@@ -79,13 +80,14 @@ export class AloneTurns<Op extends object> {
    * lose their leases to a server that is well again.
    */
   recordFailedAlone(operation: Op, error: unknown): boolean {
+    this.#failedAlone ??= new WeakSet();
     this.#failedAlone.add(operation);
     if (!(error instanceof UnreachableError || error instanceof NotKnownError)) return false;
     this.#failedInARow.add(operation);
     if (this.#failedInARow.size < failedInARowMax) return false;
     this.#first += this.#failedInARow.size;
     this.#failedInARow.clear();
-    this.#failedAlone = new WeakSet();
+    this.#failedAlone = undefined;
     return true;
   }
 }

@@ -4,7 +4,7 @@ import { rowOf } from "../../ledger/record.js";
 import type { PacketAnswer, PacketOperation } from "../../packets/operation.js";
 import type { RunAnswer, RunOperation } from "../../runs/operation.js";
 import type { Clock } from "../../work/clock.js";
-import type { Backend, Verdicted } from "../store.js";
+import { type Backend, requirePackets, requireRuns, type Verdicted } from "../store.js";
 import { closedError } from "../while-open.js";
 import { type Answered as AnsweredBy, type CommitKind, KindCommit } from "./kind-commit.js";
 
@@ -43,11 +43,11 @@ export class GroupCommit {
   readonly #records: KindCommit<Operation, Answer, Verdicted>;
   readonly #runs: KindCommit<RunOperation, RunAnswer, RunAnswer>;
   readonly #packets: KindCommit<PacketOperation, PacketAnswer, PacketAnswer>;
-  readonly #kinds: readonly Pick<KindCommit<object, unknown, unknown>, "isReady" | "flush" | "flushes">[];
+  readonly #kinds: readonly Pick<KindCommit<object, unknown, unknown>, "isReady" | "isFlushing" | "flush" | "flushes">[];
   /** The next turn takes what waits, as soon as everything that is ready has run. */
   #scheduled = false;
-  /** Turns whose flushes are under way. */
-  readonly #underWay = new Set<Promise<void>>();
+  /** `close` calls that wait for the last flush. */
+  #closing: (() => void)[] = [];
   closed = false;
 
   constructor({ backend, clock, onAnswers, onRunAnswer, flushMax = 512 }: GroupCommitOptions) {
@@ -78,7 +78,7 @@ export class GroupCommit {
   /** Finishes what is under way; what has been handed in is still written. */
   async close(): Promise<void> {
     this.closed = true;
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+    if (!this.#isIdle) await new Promise<void>((done) => void this.#closing.push(done));
   }
 
   /** `sentAt`: leases of records count from it. Runs and packets need none, and reading the clock costs a tenth of a commit of theirs. */
@@ -93,27 +93,31 @@ export class GroupCommit {
   #schedule(): void {
     if (this.#scheduled || !this.#kinds.some(({ isReady }) => isReady)) return;
     this.#scheduled = true;
-    const turn = new Promise<void>((done) => {
-      this.#clock.soon(() => {
-        this.#scheduled = false;
-        void this.#flushAll().then(() => {
-          this.#underWay.delete(turn);
-          done();
-        });
-      });
-    });
-    this.#underWay.add(turn);
+    this.#clock.soon(this.#flushAll);
   }
 
-  /** All kinds in one stretch, without an await between them: so a backend can make one write of them. */
-  #flushAll(): Promise<unknown> {
-    const flushes: Promise<void>[] = [];
-    for (const kind of this.#kinds) {
-      const flush = kind.isReady ? kind.flush() : undefined;
-      // Undefined: all that waits is about a record whose flush will come by here, too.
-      if (flush !== undefined) flushes.push(flush.then(() => this.#schedule()));
-    }
-    return Promise.all(flushes);
+  /**
+   * All kinds in one stretch, without an await between them: so a backend can make one write of them. Flushes end by a callback:
+   * every promise on this path is paid for by every commit, several times over where the process uses AsyncLocalStorage.
+   */
+  readonly #flushAll = (): void => {
+    this.#scheduled = false;
+    for (const kind of this.#kinds) if (kind.isReady) kind.flush(this.#flushed);
+    this.#endIfIdle();
+  };
+
+  /** What waited for this flush, or came meanwhile, goes next. */
+  readonly #flushed = (): void => {
+    this.#schedule();
+    this.#endIfIdle();
+  };
+
+  #endIfIdle(): void {
+    if (this.#closing.length > 0 && this.#isIdle) for (const done of this.#closing.splice(0)) done();
+  }
+
+  get #isIdle(): boolean {
+    return !this.#scheduled && !this.#kinds.some(({ isFlushing }) => isFlushing);
   }
 }
 
@@ -138,12 +142,12 @@ function recordKind(
 }
 
 function runKind(
-  { runs }: GroupCommitOptions["backend"],
+  backend: GroupCommitOptions["backend"],
   onRunAnswer: GroupCommitOptions["onRunAnswer"],
 ): CommitKind<RunOperation, RunAnswer, RunAnswer> {
   return {
     noun: "run",
-    flush: async (operations) => (await runs?.flush(operations)) ?? [],
+    flush: (operations) => requireRuns(backend).flush(operations),
     rowOf: rowOfRun,
     answerOf: (answer) => answer,
     onAnswers(answered) {
@@ -152,10 +156,10 @@ function runKind(
   };
 }
 
-function packetKind({ packets }: GroupCommitOptions["backend"]): CommitKind<PacketOperation, PacketAnswer, PacketAnswer> {
+function packetKind(backend: GroupCommitOptions["backend"]): CommitKind<PacketOperation, PacketAnswer, PacketAnswer> {
   return {
     noun: "packet",
-    flush: async (operations) => (await packets?.flush(operations)) ?? [],
+    flush: (operations) => requirePackets(backend).flush(operations),
     answerOf: (answer) => answer,
   };
 }

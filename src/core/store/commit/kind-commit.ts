@@ -60,17 +60,18 @@ export class KindCommit<Op extends object, Ans, Reply> {
     return this.#queue.length > 0 && this.#underWay < (this.#kind.flushesAtOnce ?? 1);
   }
 
-  /** Takes what waits and hands it to the backend, in this turn. Undefined: all that waits is about rows that are being flushed. */
-  flush(): Promise<void> | undefined {
+  get isFlushing(): boolean {
+    return this.#underWay > 0;
+  }
+
+  /** Takes what waits, hands it to the backend in this turn, and calls `flushed` at the end. Takes nothing when all that waits is about rows that are being flushed. */
+  flush(flushed: () => void): void {
     const members = this.#take();
-    if (members.length === 0) return undefined;
+    if (members.length === 0) return;
     this.flushes += 1;
     this.#underWay += 1;
     for (const { row } of members) this.#busy.add(row);
-    return this.#write(members).then(() => {
-      this.#underWay -= 1;
-      for (const { row } of members) this.#busy.delete(row);
-    });
+    void this.#write(members, flushed);
   }
 
   #take(): Member<Op, Ans>[] {
@@ -106,7 +107,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     return [...taken].sort(byRow);
   }
 
-  async #write(members: readonly Member<Op, Ans>[]): Promise<void> {
+  async #write(members: readonly Member<Op, Ans>[], flushed: () => void): Promise<void> {
     try {
       const alone = members[0]?.alone ?? false;
       this.#distribute(members, await this.#kind.flush(members.map(({ operation }) => operation)));
@@ -116,6 +117,9 @@ export class KindCommit<Op extends object, Ans, Reply> {
       if (isInOrder && members.length > 1 && !isConnectionLoss(error)) await this.#writeInOrder(members);
       else this.#failed(members, error);
     }
+    this.#underWay -= 1;
+    for (const { row } of members) this.#busy.delete(row);
+    flushed();
   }
 
   /**
@@ -151,10 +155,12 @@ export class KindCommit<Op extends object, Ans, Reply> {
     const answered: Answered<Op, Ans>[] = [];
     const delivered: Member<Op, Ans>[] = [];
     const again: Member<Op, Ans>[] = [];
+    let count = 0;
     const deliver = (member: Member<Op, Ans>, answer: Ans) => {
+      count += 1;
+      if (onAnswers === undefined) return member.resolve(answer);
       delivered.push(member);
-      if (onAnswers === undefined) member.resolve(answer);
-      else answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
+      answered.push({ operation: member.operation, answer, sentAt: member.sentAt });
     };
     for (let i = 0; i < members.length; i += 1) {
       const member = members[i] as Member<Op, Ans>;
@@ -175,7 +181,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
       deliver(member, answerOf(reply));
       if (followers !== undefined) again.push(...this.#answerFollowers(followers, reply, deliver));
     }
-    if (delivered.length > 0) this.#aloneTurns.serverAnswered();
+    if (count > 0) this.#aloneTurns.serverAnswered();
     this.#requeue(again);
     if (onAnswers === undefined) return;
     onAnswers(answered);

@@ -8,7 +8,7 @@ export interface Taken<Op, Ans> {
 
 export interface OnePerRow<Op> {
   /** Rows that are being flushed. */
-  readonly busy: Iterable<string>;
+  readonly busy: ReadonlySet<string>;
   readonly max: number;
   /** Whether the answer to the first operation on a row answers a later one, too. */
   readonly follows: (later: Op, first: Op) => boolean;
@@ -16,6 +16,9 @@ export interface OnePerRow<Op> {
 
 /** The oldest operation on each row, sorted by row, and the operations that can follow one. None overtakes another on its row. */
 export function takeOnePerRow<Op, Ans>(queue: readonly Member<Op, Ans>[], { busy, max, follows }: OnePerRow<Op>): Taken<Op, Ans> {
+  const [only] = queue;
+  // One commit at rest: nothing to sort, and no other row to wait for.
+  if (queue.length === 1 && only !== undefined && !only.alone && !busy.has(only.row)) return { taken: [only], rest: [] };
   const leaders = new Map<string, Member<Op, Ans>>();
   const passedOver = new Set(busy);
   const rest: Member<Op, Ans>[] = [];

@@ -12,12 +12,13 @@ const busyBackoff: Backoff = { minMs: 0.2, maxMs: 10 };
 
 /** Tries until nobody else is writing, in short turns of the event loop, within a bound. Errors of the file become ours. */
 export async function whenFree<T>(path: string, clock: Clock, work: () => T, explained = explain): Promise<T> {
-  const until = clock.now() + busyMsMax;
+  let until: number | undefined;
   for (let failures = 1; ; failures++) {
     try {
       return work();
     } catch (error) {
       if (!isBusy(error)) throw explained(error, path);
+      until ??= clock.now() + busyMsMax;
       if (clock.now() > until)
         throw new UnreachableError(`[onceflow] [sqlite] "${path}" was locked by another writer for ${busyMsMax} ms`, error);
       // With jitter: many waiting processes would otherwise come back together.
@@ -33,7 +34,7 @@ export interface Connections {
   readonly main: SqliteDatabase;
   /** Another one on the same file, for the transactions of handlers. */
   another(): SqliteDatabase;
-  /** Throws when the path does not lead to the open file any more. */
+  /** Throws when the path does not lead to the open file any more. Takes a few microseconds. */
   requireFile(): void;
   close(): void;
 }
@@ -51,13 +52,14 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
     main.close();
     throw explainOpening(error, path);
   }
-  const identity = identityOf(path);
+  const file = statSync(path, { throwIfNoEntry: false });
   return {
     path,
     driver,
     main,
     requireFile() {
-      if (identityOf(path) !== identity) throw fileGone(path);
+      const found = statSync(path, { throwIfNoEntry: false });
+      if (found?.ino !== file?.ino || found?.dev !== file?.dev) throw fileGone(path);
     },
     another() {
       const database = openDatabase(path, driver);
@@ -69,12 +71,6 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
       for (const database of opened) database.close();
     },
   };
-}
-
-/** Which file it is, whatever its name; undefined when there is none. Takes a few microseconds. */
-function identityOf(path: string): string | undefined {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found && `${found.dev} ${found.ino}`;
 }
 
 function openFile(path: string, driver: SqliteDriver): SqliteDatabase {

@@ -9,9 +9,10 @@ import { inputLengthMax, type RunRow, selectedRun, selectedState, storeNow, text
 const selectState = `SELECT r.no, ${selectedState} FROM onceflow_runs r WHERE r.id = ?`;
 const selectRecord = `SELECT ${selectedRun} FROM onceflow_runs r WHERE r.id = ?`;
 const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
+/** A new run has no mail. Every value that is bound costs a quarter of a microsecond. */
 const insertRun = `INSERT INTO onceflow_runs
-  (id, workflow, status, fingerprint, parent, creator, retention_ms, input, owner, epoch, mail, consumed, wake_at, created_at, started_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
+  (id, workflow, status, fingerprint, parent, creator, retention_ms, input, owner, epoch, wake_at, created_at, started_at, mail, consumed)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT (id) DO NOTHING`;
 /** The end of rules/then.ts in one statement: most runs have neither parent nor hooks. Reading the run first costs as much again. */
 const endPlain = `UPDATE onceflow_runs SET owner = NULL, wake_at = NULL, status = ?, output = ?, consumed = coalesce(?, consumed),
   ended_at = ?, unsettled = ?, expires_at = CASE WHEN ? = 0 THEN ? + retention_ms END
@@ -103,8 +104,6 @@ export class SqliteRunTable implements RunTable {
       isLong ? null : input,
       text(run.owner),
       run.epoch,
-      run.mail,
-      run.consumed,
       run.wakeAt,
       run.createdAt,
       run.startedAt,

@@ -37,26 +37,31 @@ export class JointFlush {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ work, resolve: resolve as Part["resolve"], reject });
       // After the stretch of code that hands them in. Flushes that come while another writer has the file join, too.
-      if (this.#waiting.length === 1) queueMicrotask(() => void this.#flush());
+      if (this.#waiting.length === 1) queueMicrotask(this.#flush);
     });
   }
 
-  async #flush(): Promise<void> {
-    let outcomes: readonly Outcome[] | undefined;
-    let failure: unknown;
-    try {
-      outcomes = await this.#writing(() => this.#write(this.#waiting));
-    } catch (error) {
-      failure = error;
-    }
-    const parts = this.#waiting.splice(0, outcomes?.length ?? this.#waiting.length);
-    for (const [i, { resolve, reject }] of parts.entries()) {
-      const outcome = outcomes?.[i] ?? { error: failure };
+  readonly #flush = (): void => {
+    this.#writing(this.#writeWaiting).then(this.#settle, this.#fail);
+  };
+
+  readonly #writeWaiting = (): readonly Outcome[] => this.#write(this.#waiting);
+
+  /** Parts that came after the write began are the next flush. */
+  readonly #settle = (outcomes: readonly Outcome[]): void => {
+    const parts = this.#waiting.splice(0, outcomes.length);
+    for (let i = 0; i < parts.length; i += 1) {
+      const { resolve, reject } = parts[i] as Part;
+      const outcome = outcomes[i] as Outcome;
       if ("error" in outcome) reject(outcome.error);
       else resolve(outcome.result as never);
     }
-    if (this.#waiting.length > 0) void this.#flush();
-  }
+    if (this.#waiting.length > 0) this.#flush();
+  };
+
+  readonly #fail = (error: unknown): void => {
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  };
 
   #write(parts: readonly Part[]): Outcome[] {
     const [only, another] = parts;
