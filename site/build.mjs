@@ -1,6 +1,6 @@
 // Builds the documentation site into .vitepress/dist: `npm run docs`. With --serve it then serves the site.
 // The site's packages are installed here at the first use, and again when package-lock.json has changed.
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -19,5 +19,6 @@ run("node", "check-links.mjs");
 if (process.argv.includes("--serve")) run("npx", "vitepress", "preview");
 
 function run(command, ...args) {
-  execFileSync(command, args, { cwd: site, stdio: "inherit" });
+  const { status } = spawnSync(command, args, { cwd: site, stdio: "inherit" });
+  if (status !== 0) process.exit(1);
 }

@@ -59,7 +59,7 @@ export function addressOf(page, href) {
 }
 
 function fileAddressOf(path, isFolder) {
-  return `files/${path}${isFolder ? "/index" : ""}.md`;
+  return `files/${isFolder ? `${path}/index` : path.replace(/\.md$/, "")}.md`;
 }
 
 /** Fills `pages/` from the repository. Returns which file each page was copied from. */
@@ -67,7 +67,7 @@ export function stagePages() {
   const sources = new Map();
   for (const page of repositoryPages()) {
     sources.set(copy(page, pageOf(page)), page);
-    const text = readFileSync(join(root, page), "utf8").replace(/^(```+)[^]*?^\1/gm, "");
+    const text = readFileSync(join(root, page), "utf8").replace(/^(```+)[\s\S]*?^\1/gm, "");
     for (const [, image, href] of text.matchAll(/(!?)\[[^\]]*\]\(([^)\s]+)\)/g)) {
       if (image !== "") copy(join(dirname(page), href), join(dirname(pageOf(page)), href));
       else if (addressOf(page, href).startsWith("/files/")) writeFilePage(targetOf(page, href).path);
