@@ -11,6 +11,7 @@ export { sqliteTarget } from "../testing/contract/targets/sqlite.js";
 export type { BusinessRows, ContractLedger, ContractTarget } from "../testing/contract/targets/target.js";
 export { type CrashPoint, crashPoints, withCrashPoint } from "../testing/crash-point.js";
 export { type CuttingProxy, cuttingProxy } from "../testing/cutting-proxy.js";
+export { type DeliverTwiceOptions, deliverTwice } from "../testing/deliver-twice.js";
 export { type EffectCall, EffectLedger } from "../testing/effect-ledger.js";
 export { type EffectServer, type EffectServerOptions, type Overlap, serveEffects } from "../testing/effect-server.js";
 export { type Delivered, type DeliverOptions, deliver, type MockInputOptions, mockNodeInput } from "../testing/node-delivery.js";

@@ -21,12 +21,3 @@ function twinOf(operation: RunOperation): RunOperation {
   if (operation.verb === "send" && !operation.key.includes("\0")) return { ...operation, key: newOwner() };
   return operation;
 }
-
-/** Both results, when both have come. */
-export async function twice<T>(deliver: () => Promise<T> | T): Promise<[T, T]> {
-  const both = await Promise.allSettled([0, 1].map(async () => await deliver()));
-  const failed = both.find((one) => one.status === "rejected");
-  if (failed) throw failed.reason;
-  const [first, second] = both.map((one) => (one as PromiseFulfilledResult<T>).value);
-  return [first as T, second as T];
-}

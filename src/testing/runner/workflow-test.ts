@@ -8,10 +8,10 @@ import type { Run } from "../../workflow/client/run-handle.js";
 import { type StartOptions, start } from "../../workflow/client/start.js";
 import type { Workflow } from "../../workflow/define/definition.js";
 import { RunNotFoundError } from "../../workflow/define/errors.js";
+import { type DeliverTwiceOptions, deliverTwice } from "../deliver-twice.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import type { Bodies } from "./bodies.js";
 import type { Crash, Crashes, CrashOptions } from "./crashes.js";
-import { twice } from "./deliveries.js";
 import { type ExpectedEffect, expectCalls, expectEffect, expectReplay } from "./expectations.js";
 import { describeSituation, type RunSituation, recordOf } from "./run-situation.js";
 import type { StepExecution } from "./step-execution.js";
@@ -161,10 +161,10 @@ export class WorkflowTest implements AsyncDisposable {
 
   /** From now on every start, payload, cancel and wake-up arrives twice, and every write of the worker is sent twice. */
   deliverTwice(): void;
-  /** Calls it twice at once: both results. */
-  deliverTwice<T>(deliver: () => Promise<T> | T): Promise<[T, T]>;
-  deliverTwice<T>(deliver?: () => Promise<T> | T): Promise<[T, T]> | undefined {
-    if (deliver !== undefined) return twice(deliver);
+  /** The same as `deliverTwice` of `onceflow/testing`: makes one delivery twice and returns both results. */
+  deliverTwice<T>(deliver: () => Promise<T> | T, options?: DeliverTwiceOptions): Promise<[T, T]>;
+  deliverTwice<T>(deliver?: () => Promise<T> | T, options?: DeliverTwiceOptions): Promise<[T, T]> | undefined {
+    if (deliver !== undefined) return deliverTwice(deliver, options);
     this.#parts.twice.on = true;
     return undefined;
   }
