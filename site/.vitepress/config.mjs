@@ -63,7 +63,9 @@ export default defineConfig({
   title: "Onceflow",
   description: "Effectively-once operations for TypeScript",
   srcDir: "pages",
+  head: [["link", { rel: "icon", href: "data:," }]],
   lastUpdated: false,
+  metaChunk: true, // the sidebars are one file, not a part of each page
   ignoreDeadLinks: "localhostLinks",
   markdown: {
     anchor: { slugify: slug },

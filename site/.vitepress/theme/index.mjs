@@ -1,4 +1,5 @@
 import DefaultTheme from "vitepress/theme";
+import "./wide.css";
 import MermaidDiagram from "./MermaidDiagram.vue";
 
 export default {
