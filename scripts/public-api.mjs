@@ -23,7 +23,7 @@ if (process.argv.includes("--undocumented")) {
   const missing = [...subpaths].flatMap(([subpath, exports]) =>
     [...exports].filter(([, { documented }]) => !documented).map(([name]) => `${subpath}: ${name}`),
   );
-  console.log(JSON.stringify(missing));
+  console.log(JSON.stringify(missing, null, 2));
 } else {
   const text = reportText();
   if (!process.argv.includes("--check")) writeFileSync(report, text);

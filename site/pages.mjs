@@ -84,7 +84,7 @@ function copy(path, to) {
   return target;
 }
 
-const withoutOutline = "---\noutline: false\n---\n";
+const frontMatter = "---\noutline: false\nprev: false\nnext: false\n---\n";
 
 /** A page that shows a file, or lists a folder and shows all that is in it. */
 function writeFilePage(path) {
@@ -93,7 +93,7 @@ function writeFilePage(path) {
   const page = join(staged, fileAddressOf(path, isFolder));
   if (existsSync(page)) return;
   mkdirSync(dirname(page), { recursive: true });
-  writeFileSync(page, `${withoutOutline}# \`${path}\`\n\n`);
+  writeFileSync(page, `${frontMatter}# \`${path}\`\n\n`);
   if (!isFolder) {
     const language = extname(path) === ".svg" ? "xml" : extname(path).slice(1);
     writeFileSync(page, `\`\`\`\`\`${language}\n${readFileSync(absolute, "utf8")}\`\`\`\`\`\n`, { flag: "a" });
