@@ -8,14 +8,15 @@ import { setPublicUrl } from "../workflow/define/public-url.js";
 import { whileBeginning } from "../workflow/process/worker-beginning.js";
 import { checkWorkerOptions, type WorkerOptions } from "../workflow/process/worker-options.js";
 
-/** The process's own store: what `configure` said, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
+/** The default store of the process: the one passed to `configure`, else ONCEFLOW_URL, else SQLite in `.onceflow/`. */
 let configured: Store | undefined;
 let opening: Promise<Store> | undefined;
-let worked: boolean | WorkerOptions = true;
+let workerSetting: boolean | WorkerOptions = true;
 
 /**
- * Sets the process's own store, and whether and how this process executes workflows. With `worker: true` or options a worker
- * begins at once, in the background: call it in the program's entry file, not in a module that scripts and builds import, too.
+ * Sets the default store of this process, and whether and how the process executes workflows. With `worker: true` or worker
+ * options a worker starts immediately in the background, so call `configure` in the entry file of the program, not in a
+ * module that scripts and builds also import. Throws InvalidInputError if an option is invalid.
  *
  * @example
  * configure({ store: await open("postgres://localhost/app"), worker: true });
@@ -29,24 +30,26 @@ export function configure(configuration: Configuration): void {
   if (typeof worker === "object") checkWorkerOptions("configure: worker", worker);
   if (publicUrl !== undefined) setPublicUrl(publicUrl);
   configured = store ?? configured;
-  worked = worker ?? worked;
+  workerSetting = worker ?? workerSetting;
   if (worker !== undefined && worker !== false) void whileBeginning(beginWorker());
 }
 
+/** Options of {@link configure}. An option that is omitted keeps its current value. */
 export interface Configuration {
+  /** Store for every call that is not passed a store. Default: the store at ONCEFLOW_URL, else SQLite in `.onceflow/`. */
   readonly store?: Store;
   /**
-   * True, or an object of options: a worker begins now. False: this process only starts workflows. Left out: as it was configured
-   * before; at first, a worker begins with the first `start` or awaited `returnValue` of this process.
+   * True, or an object of options: starts a worker now. False: this process starts workflows but does not execute them. If
+   * never set, a worker starts with the first `start` or awaited `returnValue` in this process.
    */
   readonly worker?: boolean | WorkerOptions;
-  /** Where the outside reaches this app; webhooks are below it. Default: ONCEFLOW_PUBLIC_URL, else http://localhost:3000. */
+  /** URL under which clients reach this app; webhook URLs begin with it. Default: ONCEFLOW_PUBLIC_URL, else http://localhost:3000. */
   readonly publicUrl?: string;
 }
 
 const names: Readonly<Record<keyof Configuration, true>> = { store: true, worker: true, publicUrl: true };
 
-/** The workflow engine is loaded only where it is used. */
+/** Loads the workflow engine on demand, so that `import "onceflow"` alone does not load it. */
 async function beginWorker(): Promise<void> {
   const [{ provideAmbient }, { beginProcessWorker }] = await Promise.all([
     import("../workflow/process/ambient-store.js"),
@@ -57,7 +60,7 @@ async function beginWorker(): Promise<void> {
 }
 
 export function ambientWorker(): boolean | WorkerOptions {
-  return testStoreOverride() === undefined ? worked : false;
+  return testStoreOverride() === undefined ? workerSetting : false;
 }
 
 export function ambientUrl(): string {
@@ -72,7 +75,7 @@ export async function ambientStore(): Promise<Store> {
   try {
     return await opening;
   } catch (error) {
-    // The next call tries again: the database may be up by then.
+    // Do not cache the failure: the database may be up when the next call tries again.
     opening = undefined;
     throw error;
   }

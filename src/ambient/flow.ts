@@ -9,7 +9,8 @@ import type { RedisStoreOptions } from "../stores/redis/index.js";
 import { ambientStore } from "./ambient.js";
 
 /**
- * A flow with this name, and no steps yet.
+ * Creates a flow without steps; add them with `step` and `parallel`. Throws InvalidInputError if the name or the
+ * configuration is invalid.
  *
  * @example
  * const payment = create<Order>("payment", { idempotency: createIdempotencyStore() })
@@ -20,14 +21,14 @@ export function create<Input = unknown>(name: string, config: FlowConfig<Input> 
   return new Flow<Input>(name, config, ambientStore);
 }
 
-/** Keys in this process's memory: for tests, and for processes that are alone. */
+/** Creates a store in the memory of this process: for tests, and for apps with a single process. */
 export function createIdempotencyStore(): LedgerIdempotencyStore {
   const store = createStore(memoryBackend(createMemoryLedger()));
   return new LedgerIdempotencyStore(async () => store);
 }
 
 /**
- * Keys in Redis, by a connected client of node-redis or ioredis, which stays yours.
+ * Creates a store that keeps keys in Redis. `client` is a connected client of node-redis or ioredis; the caller closes it.
  *
  * @example
  * const payment = create("payment", { idempotency: redisIdempotencyStore(await createClient().connect()) });
@@ -36,11 +37,17 @@ export function redisIdempotencyStore(client: RedisClient, options: Omit<RedisSt
   return new LedgerIdempotencyStore(async () => (await import("../stores/redis/index.js")).redisStore({ client, ...options }));
 }
 
+/** Options of {@link dynamoIdempotencyStore}. */
 export interface DynamoIdempotencyOptions extends Omit<DynamoStoreOptions, "client" | "table"> {
   readonly tableName: string;
 }
 
-/** Keys in a DynamoDB table, by a client of the AWS SDK, which stays yours. */
+/**
+ * Creates a store that keeps keys in a DynamoDB table. `client` is a client of the AWS SDK; the caller destroys it.
+ *
+ * @example
+ * const idempotency = dynamoIdempotencyStore(new DynamoDBClient({}), { tableName: "onceflow" });
+ */
 export function dynamoIdempotencyStore(client: DynamoClient, options: DynamoIdempotencyOptions): LedgerIdempotencyStore {
   const { tableName: table, ...rest } = options;
   return new LedgerIdempotencyStore(async () => (await import("../stores/dynamodb/index.js")).dynamoStore({ client, table, ...rest }));

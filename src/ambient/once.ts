@@ -5,8 +5,13 @@ import type { Store } from "../core/store/store.js";
 import { ambientStore } from "./ambient.js";
 
 /**
- * Runs `handler` under a key: the first caller executes it, everybody else gets its outcome. Without a store it uses
- * the process's own (`configure`, ONCEFLOW_URL, else SQLite in `.onceflow/`).
+ * Runs `handler` under a key: the first caller executes it, every later caller with the same key gets its recorded outcome.
+ * Without a store argument it uses the default store of the process (`configure`, ONCEFLOW_URL, else SQLite in
+ * `.onceflow/`).
+ *
+ * Rejects with the handler's error if the handler failed, now or earlier. Also throws InvalidInputError (invalid option),
+ * MismatchError (the key was used with another input), RunningError (another attempt is running), GoneError (the outcome
+ * has expired), LeaseLostError (another attempt took over) and NotSavedError (the outcome could not be saved for a minute).
  *
  * @example
  * const { status, value } = await once(store, { key: key.of("charge:order-1"), input: order }, async ({ effectKey }) =>

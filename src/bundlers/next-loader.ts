@@ -1,14 +1,14 @@
 import { plugin } from "./plugin.js";
 import type { PluginOptions } from "./plugin-options.js";
 
-/** What Turbopack, or webpack, gives a loader as `this`. */
+/** The part of the loader context (`this`) of Turbopack and webpack that is used here. */
 interface LoaderContext {
   readonly resourcePath: string;
   getOptions(): { readonly onceflow: string };
   callback(error: Error | null, code?: string, map?: unknown): void;
 }
 
-/** The plugin's own transform, as far as it is needed here. */
+/** The part of the plugin's transform hook that is used here. */
 type Handler = (
   this: { error(problem: Error | { readonly message: string }): never },
   code: string,
@@ -17,8 +17,8 @@ type Handler = (
 
 const handlers = new Map<string, Handler>();
 
-/** Does to a file what the plugins do. Turbopack knows no plugins, only loaders. */
-// biome-ignore lint/style/noDefaultExport: a loader has to be one
+/** Runs the plugin's transform as a loader, because Turbopack supports loaders but not plugins. */
+// biome-ignore lint/style/noDefaultExport: a loader must be a default export
 export default function loader(this: LoaderContext, code: string, map: unknown): void {
   try {
     const transformed = handlerFor(this.getOptions().onceflow).call(context, code, this.resourcePath);
@@ -31,7 +31,7 @@ export default function loader(this: LoaderContext, code: string, map: unknown):
 const context = {
   error(problem: Error | { readonly message: string }): never {
     if (problem instanceof Error) throw problem;
-    // The place is in the message: Turbopack would print the frames of this file below it.
+    // The message names the file and line. Without this stack Turbopack would print frames of this loader below it.
     throw Object.assign(new Error(problem.message), { stack: `Error: ${problem.message}` });
   },
 };

@@ -12,7 +12,7 @@ interface WebpackConfig {
   readonly plugins: unknown[];
 }
 
-/** The parts of Next.js's configuration that are extended. */
+/** The parts of the Next.js configuration that `withOnceflow` extends. */
 interface NextConfig {
   serverExternalPackages?: readonly string[];
   webpack?: ((config: WebpackConfig, context: { readonly nextRuntime?: string }) => WebpackConfig) | null | undefined;
@@ -22,15 +22,16 @@ interface NextConfig {
 type ConfigFunction<Config> = (phase: string, context: never) => Config | Promise<Config>;
 
 const extensions = ["ts", "tsx", "mts", "js", "jsx", "mjs"];
-/** What may concern the transform, misspelt directives among it. Turbopack asks this of every file before it calls a loader. */
-const concerning =
+/** Matches files that the transform may have to change or report, including misspelt directives. Turbopack tests every file against it before it calls the loader. */
+const mayNeedTransform =
   /Date|random|set(?:Timeout|Interval|Immediate)|fetch|["'`]\s*[sS]?[uU][^"'`\\\n]{4,18}["'`]|WORKFLOW_SERIALIZE|workflow-serialize/;
-/** In a package: only what may have directives. */
-const concerningInPackage = /["'`]use (?:workflow|step)["'`]/;
+/** The same for files of installed packages: only files that may contain directives. */
+const mayHaveDirectives = /["'`]use (?:workflow|step)["'`]/;
 
 /**
- * Wraps the configuration of Next.js: directives work in a server's files, built by Turbopack or by webpack, and onceflow
- * is not bundled, so that routes and instrumentation share one store and one worker. Turbopack needs Next.js 16.
+ * Wraps the configuration of Next.js so that directives work in server files, built by Turbopack (Next.js 16 or later) or by
+ * webpack. onceflow itself is not bundled, so that routes and instrumentation share one store and one worker. Throws
+ * ConfigurationError if Turbopack is used with an older Next.js.
  *
  * @example
  * // next.config.mjs
@@ -52,7 +53,7 @@ function extended(config: NextConfig, options: PluginOptions): NextConfig {
   const major = nextMajor(root);
   if (major !== undefined && major < 16 && process.env["TURBOPACK"])
     throw new ConfigurationError(
-      `[onceflow] Next.js ${major} with Turbopack cannot transform directives; upgrade to Next.js 16, or build with webpack (leave out --turbopack)`,
+      `[onceflow] Next.js ${major} with Turbopack cannot transform directives; upgrade to Next.js 16, or build with webpack (omit --turbopack)`,
       { code: "TURBOPACK_TOO_OLD" },
     );
   const external = new Set([...(config.serverExternalPackages ?? []), "onceflow"]);
@@ -67,7 +68,7 @@ function extended(config: NextConfig, options: PluginOptions): NextConfig {
 function withPlugin(given: NextConfig["webpack"], options: PluginOptions): NonNullable<NextConfig["webpack"]> {
   return (config, context) => {
     const configured = typeof given === "function" ? given(config, context) : config;
-    // In a browser and at the edge no workflow runs.
+    // Workflows run only on Node.js, not in the browser and not on the edge runtime.
     if (context.nextRuntime === "nodejs") configured.plugins.push(plugin.webpack(options));
     return configured;
   };
@@ -75,7 +76,7 @@ function withPlugin(given: NextConfig["webpack"], options: PluginOptions): NonNu
 
 function withRules(given: NextConfig["turbopack"], options: PluginOptions): NonNullable<NextConfig["turbopack"]> {
   const loader = { loader: fileURLToPath(new URL("./next-loader.js", import.meta.url)), options: { onceflow: asJson(options) } };
-  const content = [{ all: [{ not: "foreign" }, { content: concerning }] }, { all: ["foreign", { content: concerningInPackage }] }];
+  const content = [{ all: [{ not: "foreign" }, { content: mayNeedTransform }] }, { all: ["foreign", { content: mayHaveDirectives }] }];
   const rule = { loaders: [loader], condition: { all: ["node", { any: content }] } };
   const rules: Record<string, unknown> = { ...given?.rules };
   for (const extension of extensions) {
@@ -85,12 +86,12 @@ function withRules(given: NextConfig["turbopack"], options: PluginOptions): NonN
   return { ...given, rules };
 }
 
-/** Turbopack hands JSON to its loaders; a regular expression goes as `{ regexp: [source, flags] }`. */
+/** Turbopack passes options to loaders as JSON; a regular expression is encoded as `{ regexp: [source, flags] }`. */
 function asJson(options: PluginOptions): string {
   return JSON.stringify(options, (_, value: unknown) => (value instanceof RegExp ? { regexp: [value.source, value.flags] } : value));
 }
 
-/** Undefined where Next.js is not found: its own start says so. */
+/** Undefined if Next.js is not installed; Next.js itself reports that. */
 function nextMajor(root: string): number | undefined {
   try {
     const file = createRequire(join(root, "package.json")).resolve("next/package.json");

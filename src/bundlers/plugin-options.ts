@@ -1,16 +1,17 @@
 import type { OptionNames } from "../core/errors/known-options.js";
 
-// A file of its own: its types must not lead to those of unplugin, which need bundlers that an app does not have.
+// Separate file: these types must not import those of unplugin, which need the types of bundlers that an app may not have.
 type Pattern = RegExp | string;
 
+/** Options of the bundler plugins. */
 export interface PluginOptions {
-  /** The folder that ids are relative to where no package.json has a name. Default: the nearest one with a package.json, from the working directory upwards. */
+  /** Base folder of workflow and step ids for files without a named package.json above them. Default: the nearest folder with a package.json, from the working directory upwards. */
   readonly root?: string;
-  /** Names of installed packages that are transformed, too; with regular expressions, only files whose path matches one of these. */
+  /** Strings: names of installed packages to transform in addition to the project. Regular expressions: transform only files whose path matches one of them. */
   readonly include?: Pattern | readonly Pattern[];
-  /** Names of packages that are loaded as they are; files whose path matches a regular expression are not transformed, and must have no directives. */
+  /** Strings: names of packages to leave unchanged. Regular expressions: files whose path matches are not transformed, and a directive in such a file is an error. */
   readonly exclude?: Pattern | readonly Pattern[];
-  /** Directives of others that are so near to ours that they would be taken for misspelt ones. */
+  /** Directives of other tools that resemble "use workflow" or "use step" and would otherwise be reported as misspelt. */
   readonly directives?: readonly string[];
 }
 

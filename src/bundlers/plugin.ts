@@ -11,7 +11,7 @@ import { refuseDirectives } from "../transform/load/untransformed.js";
 import { transform } from "../transform/transform.js";
 import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
 
-/** For every bundler the same: files before anything else has touched them, errors with their place. */
+/** The plugin for all bundlers. It transforms source files before other plugins do, and reports errors with file, line and column. */
 export const plugin = createUnplugin<PluginOptions | undefined, false>((options = {}) => {
   knownOptions("onceflow", options, pluginOptionNames);
   const root = options.root === undefined ? projectRoot() : resolve(options.root);
@@ -20,7 +20,7 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>((options 
   const externals = new Externals(choice);
   const noExternal = externals.mustBundle(root);
   const moduleParsed = rollupModuleParsed(externals);
-  /** Vite, and Vitest with it, serves: then it does not list what it leaves to Node. */
+  /** In serve mode, Vite and Vitest do not report which modules they leave to Node, so imports are checked file by file. */
   let isServing = false;
   const treated = (code: string, file: string) => {
     const treatment = treatmentOf(file, choice);
@@ -34,7 +34,7 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>((options 
     transform: {
       filter: { id: /\.(?:[mc]?[jt]s|[jt]sx)(?:\?|$)/ },
       handler(code: string, id: string) {
-        // What begins so was made up by another plugin.
+        // Ids that begin with a NUL character are virtual modules of other plugins.
         if (id.startsWith("\0")) return undefined;
         const file = resolve(id.replace(/[?#].*$/, ""));
         try {
@@ -63,6 +63,6 @@ export const plugin = createUnplugin<PluginOptions | undefined, false>((options 
 
 function textsOf(option: string, given: readonly string[] = []): readonly string[] {
   if (!Array.isArray(given) || !given.every((each) => typeof each === "string"))
-    throw new InvalidInputError(option, "must be a list of texts");
+    throw new InvalidInputError(option, "must be an array of strings");
   return given;
 }

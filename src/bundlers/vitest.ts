@@ -3,28 +3,29 @@ import { knownOptions, type OptionNames } from "../core/errors/known-options.js"
 import { plugin } from "./plugin.js";
 import { type PluginOptions, pluginOptionNames } from "./plugin-options.js";
 
+/** Options of the Vitest plugin {@link workflow}. */
 export interface WorkflowTestOptions extends PluginOptions {
   /** The same as `root`. */
   readonly cwd?: string;
-  /** Accepted and ignored, for configurations written for the Workflow DevKit: no files are written. */
+  /** Ignored; accepted for configurations written for the Workflow DevKit. The plugin writes no files. */
   readonly rootDir?: string;
-  /** Accepted and ignored: the store of tests is in memory, unless ONCEFLOW_URL names another. */
+  /** Ignored; accepted for compatibility. Tests use a store in memory, unless ONCEFLOW_URL names another. */
   readonly dataDir?: string;
-  /** Accepted and ignored: nothing is built ahead. */
+  /** Ignored; accepted for compatibility. The plugin has no build step. */
   readonly outDir?: string;
 }
 
 const optionNames: OptionNames<WorkflowTestOptions> = { ...pluginOptionNames, cwd: true, rootDir: true, dataDir: true, outDir: true };
 
-/** A part of Vitest's configuration. */
+/** A Vite plugin that only adds to the Vitest configuration. */
 interface SetupPlugin {
   readonly name: string;
   readonly config: () => { readonly test: { readonly setupFiles: string[] } };
 }
 
 /**
- * Plugins for vitest.config.ts: directives work in tests and in what they import, and each test file has a store in
- * memory of its own, with a worker.
+ * Plugins for vitest.config.ts. Directives work in tests and in the modules they import, and each test file gets its own
+ * store in memory, with a worker. Throws InvalidInputError if an option is invalid.
  *
  * @example
  * export default defineConfig({ plugins: [workflow()] });

@@ -1,4 +1,4 @@
-/** Idempotency keys over HTTP: for Fetch handlers, for clients, and a check of any server. Frameworks: `onceflow/http/…`. */
+/** Idempotency keys over HTTP: Fetch handlers, a client, and a conformance check for any server. Frameworks: `onceflow/http/…`. */
 export { type ClientOptions, idempotentFetch } from "../http/client.js";
 export { type ConformanceCase, type ConformanceOptions, type ConformanceReport, conformance } from "../http/conformance/conformance.js";
 export { currentAttempt } from "../http/current-attempt.js";

@@ -1,4 +1,4 @@
-/** Messages, consumed once each: from any broker, or from none. */
+/** Deduplicated message consumption, with a broker or without one. Brokers: `onceflow/inbox/…`. */
 export type { DeadLetter, DeadLetterHistory, DeadLetterRef, DeadLettersOptions } from "../inbox/dead-letters.js";
 export { PermanentError } from "../inbox/errors.js";
 export type { HandleOptions } from "../inbox/handle.js";

@@ -1,4 +1,4 @@
-/** Messages that are committed with the rows they tell of, and published later, by any process. */
+/** Transactional outbox: messages are committed together with the business rows, and published later by any process. */
 export type { HistoryEntry } from "../core/packets/history.js";
 export type { OutboxDeadLetter, OutboxDeadLettersOptions } from "../outbox/dead-letters.js";
 export type { NewMessage, OutboxMessage } from "../outbox/message.js";

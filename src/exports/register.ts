@@ -1,2 +1,2 @@
-/** `node --import onceflow/register app.ts`: imported for what it does to the process. */
+/** `node --import onceflow/register app.ts`: registers the loader that transforms directives. Exports nothing. */
 import "../transform/load/register.js";

@@ -1,4 +1,4 @@
-/** The HTTP API of a runtime of flow graphs. Needs `hono`, and `serve` also `@hono/node-server`. */
+/** The HTTP API of a graph runtime. Needs the package `hono`; `serve` also needs `@hono/node-server`. */
 export { createApp } from "../server/app.js";
 export { openApi } from "../server/openapi.js";
 export type { AppOptions } from "../server/options.js";

@@ -1,4 +1,4 @@
-/** For those who write a store: what a backend has to offer, and what makes a store of it. */
+/** For authors of stores: the interface of a backend, and `createStore`, which makes a store of it. */
 
 export { type Decision, decide } from "../core/ledger/decide.js";
 export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlement } from "../core/ledger/operation.js";

@@ -1,6 +1,6 @@
 import { effectKeyOf } from "../core/ledger/key.js";
 
-/** What the steps of one run share. */
+/** State shared by all steps of one run. */
 export interface Shared {
   readonly input: unknown;
   readonly values: Map<string, unknown>;
@@ -9,7 +9,7 @@ export interface Shared {
   readonly runAttempt: number;
 }
 
-/** What the steps of one run share: its input and the values that steps hand on. Hooks get it as `context`. */
+/** The input of a run and the values that its steps pass on. Event callbacks get it as `context`. */
 export class RunContext<Input = unknown> {
   readonly #shared: Shared;
 
@@ -21,20 +21,22 @@ export class RunContext<Input = unknown> {
     return this.#shared.input as Input;
   }
 
-  /** Of the run; undefined in a run without one. */
+  /** The key of the run; undefined if the run has none. */
   get key(): string | undefined {
     return this.#shared.key;
   }
 
-  /** How often a run was begun under this key, this one included: more than 1 after a crash. */
+  /** Number of this attempt of the run, from 1. Greater than 1 after a crash. */
   get runAttempt(): number {
     return this.#shared.runAttempt;
   }
 
+  /** Returns a value that a step has set, or undefined. */
   get<Value = unknown>(name: string): Value | undefined {
     return this.#shared.values.get(name) as Value | undefined;
   }
 
+  /** Sets a value for later steps. In a keyed run the value is saved with the step's result, so it must be storable. */
   set(name: string, value: unknown): void {
     this.#shared.values.set(name, value);
   }
@@ -44,9 +46,9 @@ export class RunContext<Input = unknown> {
   }
 }
 
-/** What a step, or what undoes it, is given. */
+/** The argument of a step's body and of its compensation. */
 export class FlowContext<Input = unknown> extends RunContext<Input> {
-  /** Which attempt of this step it is, from 1. */
+  /** Number of this attempt of the step, from 1. */
   readonly attempt: number;
   readonly #scope: string;
   readonly #effect: string;
@@ -61,16 +63,16 @@ export class FlowContext<Input = unknown> extends RunContext<Input> {
   }
 
   /**
-   * Hand this to the provider as its idempotency key: the same at every attempt of this step and after every crash, another
-   * one in every other step and in what undoes it. Undefined in a run without a key.
+   * Idempotency key to send to the provider. It is the same in every attempt of this step, also after a crash, and
+   * different in every other step and in the compensation of this step. Undefined in a run without a key.
    */
   get stepKey(): string | undefined {
     const { key } = this;
-    // Neither has a line break in it, so that no two pairs make one text.
+    // Neither a key nor a step name contains a line break, so two different pairs never give the same text.
     return key === undefined ? undefined : effectKeyOf(this.#scope, `${key}\n${this.#effect}`);
   }
 
-  /** Aborts when the run is cancelled, when this attempt has taken too long, and when another process has taken the run over. */
+  /** Aborts when the run is cancelled, when this attempt exceeds `timeoutMs`, and when another process takes over the run. */
   get signal(): AbortSignal {
     return this.#signal();
   }

@@ -4,42 +4,46 @@ import { duration, oneOf } from "../core/ledger/options.js";
 import type { FlowContext } from "./context.js";
 import { StepAlreadyExistsError } from "./errors.js";
 
-/** A step's body. What it returns is ignored; what later steps need goes through `ctx.set`. */
+/** The body of a step. The return value is ignored: pass values to later steps with `ctx.set`. */
 export type StepFunction<Input> = (ctx: FlowContext<Input>) => unknown;
 
 const backoffs = ["fixed", "linear", "exponential"] as const;
+/** How the retry delay grows: `fixed` does not grow, `linear` multiplies by the attempt number, `exponential` doubles. */
 export type Backoff = (typeof backoffs)[number];
 
+/** Options of one step of a flow: retries, timeout and compensation. */
 export interface StepOptions<Input = unknown> {
-  /** How often it is tried again after it has thrown. Default 0. */
+  /** Maximum number of retries after a failed attempt. Default 0. */
   readonly retries?: number;
-  /** Default 0. */
+  /** Delay before the first retry. Default 0. */
   readonly retryDelayMs?: number;
-  /** How the delay grows: not, with the number of the try, or by doubling. Default "fixed". */
+  /** How the delay grows with each attempt. Default "fixed". */
   readonly backoffFactor?: Backoff;
-  /** Any time between none and the whole delay, so that many who failed together do not come back together. Default false. */
+  /** Waits a random time between zero and the whole delay, so that steps that failed together do not retry together. Default false. */
   readonly jitter?: boolean;
-  /** No delay is longer. Default 1 h. */
+  /** Upper bound of the delay. Default 1 h. */
   readonly maxRetryDelayMs?: number;
   /**
-   * How long one attempt may take. Then its signal aborts and the attempt fails with StepTimeoutError. When the body
-   * succeeds within `graceMs` and another attempt would follow, the step is completed. Default: no limit.
+   * How long one attempt may take. After that its signal aborts and the attempt fails with StepTimeoutError. If the body
+   * still succeeds within `graceMs` and a retry would follow, the step is completed instead. Default: no limit.
    */
   readonly timeoutMs?: number;
-  /** How long after `timeoutMs` a body has to end. No retry and no compensation begins before that. Default 1 s. */
+  /** How long a body may take to end after `timeoutMs`. Retries and compensations wait for the body that long. Default 1 s. */
   readonly graceMs?: number;
-  /** Undoes the step when the flow fails after it. */
+  /** Undoes the effect of this step if the flow fails or is cancelled later. */
   readonly compensate?: (ctx: FlowContext<Input>) => unknown;
 }
 
+/** A step of a parallel stage, see `flow.parallel`. */
 export interface ParallelStep<Input = unknown> {
   readonly name: string;
   readonly fn: StepFunction<Input>;
   readonly options?: StepOptions<Input>;
 }
 
+/** Options of a parallel stage. */
 export interface ParallelOptions {
-  /** One failure fails the flow, and aborts its siblings. Default false: only when all have failed. */
+  /** True: the first failed step aborts the other steps of the stage and fails the flow. Default false: the flow fails only if all steps of the stage fail. */
   readonly failFast?: boolean;
 }
 
@@ -53,7 +57,7 @@ export interface Step {
   readonly compensate: StepFunction<unknown> | undefined;
 }
 
-/** What a flow goes through, one after the other. */
+/** One stage of a flow: a single step, or a group of steps that run in parallel. Stages run in sequence. */
 export type Stage = { readonly step: Step } | { readonly group: string; readonly steps: readonly Step[]; readonly failFast: boolean };
 
 const stepOptions: OptionNames<StepOptions> = {
@@ -64,7 +68,7 @@ const retriesMax = 10_000;
 const hourMs = 3_600_000;
 const nameCharsMax = 256;
 
-/** The stages of a flow, checked as they are added. */
+/** The stages of a flow. Each stage is validated when it is added. */
 export class Definition {
   readonly stages: Stage[] = [];
   readonly #flow: string;
@@ -75,23 +79,23 @@ export class Definition {
   }
 
   step(name: string, fn: StepFunction<never>, options?: StepOptions<never>): void {
-    const step = this.#checked(`step "${String(name)}"`, name, fn, options);
-    this.#claim([name]);
+    const step = this.#checkStep(`step "${String(name)}"`, name, fn, options);
+    this.#reserveNames([name]);
     this.stages.push({ step });
   }
 
-  parallel(name: string, given: readonly ParallelStep<never>[], { failFast = false }: ParallelOptions): void {
+  parallel(name: string, members: readonly ParallelStep<never>[], { failFast = false }: ParallelOptions): void {
     checkStepName(`parallel "${String(name)}"`, name);
-    if (!Array.isArray(given) || given.length === 0)
+    if (!Array.isArray(members) || members.length === 0)
       throw new InvalidInputError(`parallel "${name}"`, "needs an array of at least one { name, fn }");
     if (typeof failFast !== "boolean") throw new InvalidInputError(`parallel "${name}": failFast`, "must be true or false");
-    const steps = given.map((each, i) => this.#checked(`parallel "${name}", step ${i}`, each?.name, each?.fn, each?.options));
-    this.#claim([name, ...steps.map((step) => step.name)]);
+    const steps = members.map((each, i) => this.#checkStep(`parallel "${name}", step ${i}`, each?.name, each?.fn, each?.options));
+    this.#reserveNames([name, ...steps.map((step) => step.name)]);
     this.stages.push({ group: name, steps, failFast });
   }
 
-  /** All of them or none: a flow that refused a stage is as it was. */
-  #claim(names: readonly string[]): void {
+  /** Reserves all names or none, so that a rejected stage leaves the flow unchanged. */
+  #reserveNames(names: readonly string[]): void {
     const seen = new Set<string>();
     for (const name of names) {
       if (this.#names.has(name) || seen.has(name)) throw new StepAlreadyExistsError(this.#flow, name);
@@ -100,7 +104,7 @@ export class Definition {
     for (const name of names) this.#names.add(name);
   }
 
-  #checked(where: string, name: unknown, fn: unknown, options: unknown = {}): Step {
+  #checkStep(where: string, name: unknown, fn: unknown, options: unknown = {}): Step {
     checkStepName(where, name);
     if (typeof fn !== "function") throw new InvalidInputError(`${where}: fn`, "must be a function");
     if (typeof options !== "object" || options === null) throw new InvalidInputError(`${where}: options`, "must be an object");
@@ -112,11 +116,12 @@ export class Definition {
       jitter = false,
       maxRetryDelayMs = hourMs,
       graceMs = 1000,
-      ...given
+      timeoutMs,
+      compensate,
     } = options as StepOptions;
     if (!Number.isInteger(retries) || retries < 0 || retries > retriesMax)
       throw new InvalidInputError(`${where}: retries`, `must be a whole number from 0 to ${retriesMax}, not ${String(retries)}`);
-    const { timeoutMs, compensate } = given;
+
     for (const [option, value] of Object.entries({ retryDelayMs, maxRetryDelayMs, graceMs })) duration(`${where}: ${option}`, value);
     if (timeoutMs !== undefined) duration(`${where}: timeoutMs`, timeoutMs, 1);
     oneOf(`${where}: backoffFactor`, backoffFactor, backoffs);
@@ -130,5 +135,5 @@ export class Definition {
 
 function checkStepName(where: string, name: unknown): void {
   if (typeof name !== "string" || name === "" || name.length > nameCharsMax || /\p{Cc}/u.test(name))
-    throw new InvalidInputError(`${where}: name`, `must be a printable text of 1 to ${nameCharsMax} characters`);
+    throw new InvalidInputError(`${where}: name`, `must be a string of 1 to ${nameCharsMax} printable characters`);
 }

@@ -1,45 +1,50 @@
 import type { RunContext } from "./context.js";
 import type { FlowResult } from "./result.js";
 
-/** What every event has. */
+/** Fields of every event. */
 interface Common {
   readonly flow: string;
   /** The same as `flow`. */
   readonly flowName: string;
   readonly input: unknown;
-  /** The values that steps hand on, as they are now. */
+  /** The live context of the run: its input and the values that steps have set so far. */
   readonly context: RunContext;
 }
 
-interface OfStep extends Common {
+interface StepEvent extends Common {
   readonly step: string;
   /** The same as `step`. */
   readonly stepName: string;
 }
 
-/** What happens in a run, in order. A step that is told as complete is in the store, where there is one. */
+/**
+ * An event of a flow run. Events arrive in order; `stepComplete` of a keyed run is emitted after the store has saved the
+ * step's result.
+ */
 export type FlowEvent =
   | (Common & { readonly type: "flowStart"; readonly key: string | undefined; readonly resumed: boolean })
-  | (OfStep & { readonly type: "stepStart" })
-  | (OfStep & { readonly type: "stepRetry"; readonly attempt: number; readonly error: unknown; readonly delayMs: number })
-  | (OfStep & { readonly type: "stepComplete"; readonly attempts: number; readonly durationMs: number })
-  | (OfStep & { readonly type: "stepFail"; readonly attempts: number; readonly durationMs: number; readonly error: unknown })
-  | (OfStep & { readonly type: "compensate" })
-  | (OfStep & { readonly type: "compensateComplete"; readonly error?: unknown })
-  /** It ended well. */
+  | (StepEvent & { readonly type: "stepStart" })
+  | (StepEvent & { readonly type: "stepRetry"; readonly attempt: number; readonly error: unknown; readonly delayMs: number })
+  | (StepEvent & { readonly type: "stepComplete"; readonly attempts: number; readonly durationMs: number })
+  | (StepEvent & { readonly type: "stepFail"; readonly attempts: number; readonly durationMs: number; readonly error: unknown })
+  | (StepEvent & { readonly type: "compensate" })
+  | (StepEvent & { readonly type: "compensateComplete"; readonly error?: unknown })
   | (Common & { readonly type: "flowComplete"; readonly result: FlowResult })
-  /** It failed or was cancelled. */
+  /** The flow failed or was cancelled. */
   | (Common & { readonly type: "flowFail"; readonly result: FlowResult });
 
 type Bare<Event> = Event extends FlowEvent ? Omit<Event, "flow" | "flowName" | "stepName" | "input" | "context"> : never;
 
-/** An event without what the run adds to each. */
+/** An event before the fields that are common to all events of the run are added. */
 export type NewEvent = Bare<FlowEvent>;
 
 type Of<Type extends FlowEvent["type"]> = Extract<FlowEvent, { readonly type: Type }>;
 type Hook<Type extends FlowEvent["type"]> = (event: Of<Type>) => unknown;
 
-/** Called one after the other, and awaited. One that throws is warned about, and changes nothing. */
+/**
+ * Callbacks for the events of a flow. They are called in sequence and awaited. A callback that throws causes a warning
+ * (`ONCEFLOW_FLOW_HOOK`) and does not affect the run.
+ */
 export interface FlowHooks {
   readonly onFlowStart?: Hook<"flowStart">;
   readonly onFlowComplete?: Hook<"flowComplete">;
@@ -51,24 +56,25 @@ export interface FlowHooks {
   readonly onCompensateComplete?: Hook<"compensateComplete">;
 }
 
+/** A reusable set of callbacks, passed as `plugins` to a flow. */
 export interface FlowPlugin extends FlowHooks {
   readonly name: string;
-  /** Told of every event, before the hook of its name. */
+  /** Called with every event, before the callback for that event type. */
   readonly onEvent?: (event: FlowEvent) => unknown;
-  /** Runs a step's body in a surrounding of its own. */
+  /** Wraps the body of every step, for example to run it inside an AsyncLocalStorage. Must call `body` and return its result. */
   readonly around?: <T>(step: string, body: () => T) => T;
 }
 
-/** Undefined when there is no listener: then no event is made. */
-export type Tell = ((event: NewEvent) => Promise<void>) | undefined;
+/** Delivers an event to all listeners. Undefined if the run has no listeners, so that no event objects are created. */
+export type EmitEvent = ((event: NewEvent) => Promise<void>) | undefined;
 
 type Listener = FlowHooks & { readonly onEvent?: (event: FlowEvent) => unknown };
 
-export function tellOf(listeners: readonly Listener[], flow: string, context: RunContext): Tell {
+export function createEmitter(listeners: readonly Listener[], flow: string, context: RunContext): EmitEvent {
   if (listeners.length === 0) return undefined;
   const common = { flow, flowName: flow, input: context.input, context };
-  return async (told) => {
-    const event = { ...told, ...common, ...("step" in told ? { stepName: told.step } : {}) } as FlowEvent;
+  return async (newEvent) => {
+    const event = { ...newEvent, ...common, ...("step" in newEvent ? { stepName: newEvent.step } : {}) } as FlowEvent;
     const name = `on${event.type.charAt(0).toUpperCase()}${event.type.slice(1)}` as keyof FlowHooks;
     for (const listener of listeners) {
       try {
@@ -76,7 +82,7 @@ export function tellOf(listeners: readonly Listener[], flow: string, context: Ru
         await (listener[name] as ((event: FlowEvent) => unknown) | undefined)?.(event);
       } catch (error) {
         process.emitWarning(
-          `a listener of flow "${event.flow}" threw at ${name}: ${error instanceof Error ? error.message : String(error)}`,
+          `a listener of flow "${event.flow}" threw an error in ${name}: ${error instanceof Error ? error.message : String(error)}`,
           {
             type: "OnceflowWarning",
             code: "ONCEFLOW_FLOW_HOOK",

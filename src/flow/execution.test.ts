@@ -24,11 +24,11 @@ function scene() {
       name: "order",
       stages: definition.stages,
       shared: { input: undefined, values: new Map(from?.values), scope: "", key: undefined, runAttempt: 1 },
-      ...{ from, tell: undefined, around: undefined, signal, ledger, clock, random: Math.random },
+      ...{ from, emit: undefined, around: undefined, signal, ledger, clock, random: Math.random },
     };
     return new FlowExecution(options).run();
   };
-  // Everything that is ready runs first: it may set timers.
+  // Let everything that is ready run first: it may set timers.
   const pass = async (ms: number) => {
     await clock.pass(0);
     await clock.pass(ms);
@@ -52,7 +52,7 @@ test("the delay of exponential retries begins with retryDelayMs and doubles: 40,
 });
 
 describe("a step whose body takes longer than timeoutMs", () => {
-  test("fails on its last attempt when the body has ended; its late success is kept, and it is compensated", async () => {
+  test("fails on its last attempt; a late success is recorded, and the step is compensated", async () => {
     const { clock, pass, wait, step, run } = scene();
     const log: string[] = [];
     const body = async (ctx: { signal: AbortSignal }) => {
@@ -70,7 +70,7 @@ describe("a step whose body takes longer than timeoutMs", () => {
     expect(log).toEqual(["aborted at 50", "ended at 900", "undone at 900"]);
   });
 
-  test("is completed by a late success while another attempt would follow", async () => {
+  test("is completed by a late success if a retry would follow", async () => {
     const { pass, wait, step, run } = scene();
     let calls = 0;
     const body = () => {
@@ -85,7 +85,7 @@ describe("a step whose body takes longer than timeoutMs", () => {
     expect(calls).toBe(1);
   });
 
-  test("is tried again, and undone, only when the body has ended or graceMs is over", async () => {
+  test("is retried or compensated only after the body has ended or graceMs has passed", async () => {
     const { clock, pass, wait, step, run } = scene();
     const log: string[] = [];
     const hang = (ctx: { attempt: number }) => {
@@ -102,9 +102,9 @@ describe("a step whose body takes longer than timeoutMs", () => {
     expect(log).toEqual(["attempt 1 at 0", "attempt 2 at 150", "undone at 450"]);
   });
 
-  test("fails when it blocks the event loop for longer than that", async () => {
+  test("fails if the body blocks the event loop for longer than timeoutMs", async () => {
     const { clock, step, run } = scene();
-    // The timer of the limit has no chance to fire before the body is over.
+    // The timer of timeoutMs cannot fire before the body ends.
     const blocking = async () => {
       let now = clock.now();
       clock.now = () => now;
@@ -114,7 +114,7 @@ describe("a step whose body takes longer than timeoutMs", () => {
     expect(await run()).toMatchObject({ status: "failed", steps: [{ succeededLate: true }] });
   });
 
-  test("a caller who has cancelled gets no further attempt: the late success is undone", async () => {
+  test("is not retried after the caller cancels: a late success is compensated", async () => {
     const { pass, wait, step, run } = scene();
     const caller = new AbortController();
     const undone: string[] = [];
@@ -127,7 +127,7 @@ describe("a step whose body takes longer than timeoutMs", () => {
     expect(undone).toEqual(["charge"]);
   });
 
-  test("a process that dies after a late success was saved leaves its compensation to the next one", async () => {
+  test("is compensated by the next process if this one dies after it saved the late success", async () => {
     const { pass, wait, step, run } = scene();
     const undone: string[] = [];
     let calls = 0;
@@ -151,7 +151,7 @@ describe("a step whose body takes longer than timeoutMs", () => {
     expect([undone, calls]).toEqual([["charge"], 1]);
   });
 
-  test("in a parallel stage that goes on without it, it is undone when the flow fails later", async () => {
+  test("is compensated when the flow fails in a later stage, after its parallel stage succeeded without it", async () => {
     const { pass, wait, step, parallel, run } = scene();
     const undone: string[] = [];
     parallel(

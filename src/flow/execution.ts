@@ -4,7 +4,7 @@ import { type Clock, sleep } from "../core/work/clock.js";
 import { FlowContext, type Shared } from "./context.js";
 import type { Stage, Step } from "./definition.js";
 import { StepTimeoutError } from "./errors.js";
-import type { FlowPlugin, NewEvent, Tell } from "./event.js";
+import type { EmitEvent, FlowPlugin, NewEvent } from "./event.js";
 import type { Failure, Progress } from "./progress.js";
 import type { CompensationResult, FlowResult, StepResult } from "./result.js";
 import { retryDelayMs } from "./retry-delay.js";
@@ -13,11 +13,11 @@ export interface ExecutionOptions {
   readonly name: string;
   readonly stages: readonly Stage[];
   readonly shared: Shared;
-  /** How far earlier attempts got. */
+  /** Progress of earlier attempts. */
   readonly from: Omit<Progress, "input"> | undefined;
-  readonly tell: Tell;
+  readonly emit: EmitEvent;
   readonly around: FlowPlugin["around"];
-  /** The caller's. */
+  /** Signal of the caller: cancels the run. */
   readonly signal: AbortSignal | undefined;
   readonly ledger: Ledger | undefined;
   readonly clock: Clock;
@@ -26,19 +26,20 @@ export interface ExecutionOptions {
 
 /** Where a keyed run is recorded. */
 export interface Ledger {
-  /** Aborts when the run is somebody else's. */
+  /** Aborts when another process has taken over the run. */
   readonly lost: AbortSignal;
-  /** Durable when it resolves. Refused with InvalidInputError when the context can't be stored. Absent: progress is not kept. */
+  /** Resolves when the progress is durable; rejects with InvalidInputError if the context cannot be stored. Absent: progress is not kept. */
   readonly save?: (progress: Omit<Progress, "input">) => Promise<void>;
   readonly settle: (result: FlowResult) => Promise<void>;
 }
 
 /**
- * One run of a flow: forward through its stages; when one fails or the caller gives up, back through what was done.
+ * One run of a flow: forward through its stages; if a stage fails or the caller cancels, back through the compensations
+ * of the completed steps.
  *
- * A step is done when that is in the store; only then does the next one begin. If we die before, the step that was under
- * way is run again; the failure that turns a run round is stored before anything is undone, so that after a crash nobody
- * goes forward again. The last write is the outcome itself.
+ * The next stage starts only when the store has saved the result of the step before. If the process dies earlier, the
+ * interrupted step runs again. The failure is stored before the first compensation starts, so that after a crash the run
+ * continues to compensate instead of going forward. The outcome of the run is the last write.
  */
 export class FlowExecution {
   readonly #options: ExecutionOptions;
@@ -47,8 +48,8 @@ export class FlowExecution {
   #steps: StepResult[];
   #failure: Failure | undefined;
   #compensations: CompensationResult[];
-  /** What the outcome is written together with, and so is told when that is in the store. */
-  #last: NewEvent | undefined;
+  /** Event of the last step or compensation. Its result is saved by the write of the outcome, so the event is emitted after that. */
+  #lastEvent: NewEvent | undefined;
 
   constructor(options: ExecutionOptions) {
     const { from, clock, shared } = options;
@@ -61,15 +62,15 @@ export class FlowExecution {
   }
 
   async run(): Promise<FlowResult> {
-    const { tell, ledger, shared, from } = this.#options;
-    if (tell) await tell({ type: "flowStart", key: shared.key, resumed: from !== undefined && from.steps.length > 0 });
+    const { emit, ledger, shared, from } = this.#options;
+    if (emit) await emit({ type: "flowStart", key: shared.key, resumed: from !== undefined && from.steps.length > 0 });
     if (this.#failure === undefined) await this.#goForward();
     if (this.#failure !== undefined) await this.#goBack();
     const result = this.#result();
     if (ledger) await ledger.settle(result);
-    if (tell) {
-      if (this.#last) await tell(this.#last);
-      await tell({ type: result.status === "completed" ? "flowComplete" : "flowFail", result });
+    if (emit) {
+      if (this.#lastEvent) await emit(this.#lastEvent);
+      await emit({ type: result.status === "completed" ? "flowComplete" : "flowFail", result });
     }
     return result;
   }
@@ -87,13 +88,13 @@ export class FlowExecution {
     if (this.#isCancelled()) await this.#saveLastStep();
   }
 
-  /** The run was cancelled during its last step: that step is saved and told by itself, because the outcome is another one. */
+  /** The run was cancelled during its last step: the step is saved separately, because compensations come before the outcome. */
   async #saveLastStep(): Promise<void> {
-    const last = this.#last;
+    const last = this.#lastEvent;
     if (last === undefined) return;
-    this.#last = undefined;
-    await this.#saveWayBack();
-    if (this.#options.tell) await this.#options.tell(last);
+    this.#lastEvent = undefined;
+    await this.#saveIfStorable();
+    if (this.#options.emit) await this.#options.emit(last);
   }
 
   async #runAlone(step: Step, final: boolean): Promise<void> {
@@ -101,7 +102,7 @@ export class FlowExecution {
     const result = await this.#runStep(step, undefined);
     this.#steps.push(result);
     if (result.status !== "completed") this.#failure = this.#failureOf(result);
-    else if (final) this.#last = this.#completion(result);
+    else if (final) this.#lastEvent = this.#completion(result);
     else await this.#saveStep(result);
   }
 
@@ -115,7 +116,8 @@ export class FlowExecution {
     const runOne = async (step: Step) => {
       const result = await this.#runStep(step, siblings?.signal);
       results.set(step.name, result);
-      // One that failed may yet be forgiven, or run again after a crash: it counts when the stage is over.
+      // A failed step is recorded only when the stage ends: without failFast the flow may continue without it, and after a
+      // crash in this stage the step runs again.
       if (result.status === "completed") {
         this.#steps = ordered().filter(({ status }) => status === "completed");
         await this.#saveStep(result);
@@ -124,7 +126,7 @@ export class FlowExecution {
         siblings?.abort(result.error);
       }
     };
-    // All of them end before anything else happens, whatever becomes of each.
+    // Wait for all steps, also if one fails, before the flow continues or compensates.
     const ended = await Promise.allSettled(steps.filter((step) => !this.#isDone(step)).map(runOne));
     for (const each of ended) if (each.status === "rejected") throw each.reason;
     this.#steps = ordered();
@@ -136,10 +138,10 @@ export class FlowExecution {
   }
 
   async #runStep(step: Step, siblings: AbortSignal | undefined): Promise<StepResult> {
-    const { clock, tell, signal, random } = this.#options;
+    const { clock, emit, signal, random } = this.#options;
     const { name } = step;
     const begunAt = clock.now();
-    if (tell) await tell({ type: "stepStart", step: name });
+    if (emit) await emit({ type: "stepStart", step: name });
     for (let attempt = 1; ; attempt++) {
       let error: unknown;
       let evidence: Pick<StepResult, "succeededLate"> | undefined;
@@ -154,23 +156,23 @@ export class FlowExecution {
       let cancelled = signal?.aborted || siblings?.aborted;
       if (!cancelled && evidence === undefined && attempt <= step.options.retries) {
         const delayMs = retryDelayMs(step.options, attempt, random);
-        if (tell) await tell({ type: "stepRetry", step: name, attempt, error, delayMs });
+        if (emit) await emit({ type: "stepRetry", step: name, attempt, error, delayMs });
         if (await this.#pause(delayMs, siblings)) continue;
         cancelled = true;
       }
       const durationMs = clock.now() - begunAt;
-      if (tell) await tell({ type: "stepFail", step: name, attempts: attempt, durationMs, error });
+      if (emit) await emit({ type: "stepFail", step: name, attempts: attempt, durationMs, error });
       return { name, status: cancelled ? "cancelled" : "failed", attempts: attempt, durationMs, ...evidence, error };
     }
   }
 
-  /** Whether the time has passed; if not, somebody has given up. */
+  /** True if the time has passed, false if the run or the stage was aborted before. */
   async #pause(ms: number, siblings: AbortSignal | undefined): Promise<boolean> {
     const { clock, signal, ledger } = this.#options;
-    const ends = present(signal, siblings, ledger?.lost);
-    if (ms === 0) return !ends.some((each) => each.aborted);
+    const signals = definedSignals(signal, siblings, ledger?.lost);
+    if (ms === 0) return !signals.some((each) => each.aborted);
     try {
-      await sleep(clock, ms, ends.length === 0 ? undefined : ends.length === 1 ? ends[0] : AbortSignal.any(ends));
+      await sleep(clock, ms, signals.length === 0 ? undefined : signals.length === 1 ? signals[0] : AbortSignal.any(signals));
       return true;
     } catch {
       this.#throwIfLost();
@@ -180,22 +182,23 @@ export class FlowExecution {
 
   async #attempt(step: Step, attempt: number, siblings: AbortSignal | undefined): Promise<void> {
     const { shared, signal, ledger, around, clock } = this.#options;
-    const call = new BoundedCall(() => present(signal, siblings, ledger?.lost));
+    const call = new BoundedCall(() => definedSignals(signal, siblings, ledger?.lost));
     const ctx = new FlowContext(shared, step.name, attempt, () => call.signal());
     const body = around ? () => around(step.name, () => step.fn(ctx)) : () => step.fn(ctx);
     const { name, timeoutMs } = step;
-    const beganAt = clock.now();
+    const startedAt = clock.now();
     if (timeoutMs === undefined) {
       await body();
       return;
     }
     const { graceMs, retries } = step.options;
     const timeoutError = () => new StepTimeoutError(name, timeoutMs);
-    // Another call would repeat an effect that is known to have happened. Where none follows, the timeout is the outcome.
+    // If a retry would follow, a late success completes the step: the retry would repeat an effect that has happened.
+    // If no retry follows, the timeout is the outcome.
     const isRetried = () => attempt <= retries && !signal?.aborted && !siblings?.aborted;
     const judgeLateSuccess = (timeout: Error) => (isRetried() ? undefined : new LateSuccess(timeout));
     try {
-      await call.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess, beganAt }, (async () => body())());
+      await call.bound(clock, { timeoutMs, graceMs, timeoutError, judgeLateSuccess, beganAt: startedAt }, (async () => body())());
     } catch (error) {
       throw error instanceof LateSuccess ? error : (call.abortReason ?? error);
     }
@@ -206,12 +209,12 @@ export class FlowExecution {
       await this.#save();
     } catch (error) {
       if (!isUnstorable(error)) throw error;
-      // Its body is done, and what it left behind can't be kept: the flow can't go on from here.
+      // The body succeeded, but its context cannot be stored, so the flow could not continue from here after a crash: fail it.
       this.#steps = this.#steps.map((each) => (each === result ? { ...result, status: "failed", error } : each));
       this.#failure ??= { status: "failed", error, also: result.name };
       return;
     }
-    if (this.#options.tell) await this.#options.tell(this.#completion(result));
+    if (this.#options.emit) await this.#options.emit(this.#completion(result));
   }
 
   #completion({ name, attempts, durationMs }: StepResult): NewEvent {
@@ -221,7 +224,7 @@ export class FlowExecution {
   // ——— back
 
   async #goBack(): Promise<void> {
-    const { stages, tell, shared, ledger } = this.#options;
+    const { stages, emit, shared, ledger } = this.#options;
     const all = new Map(stages.flatMap((stage) => ("steps" in stage ? stage.steps : [stage.step])).map((step) => [step.name, step]));
     const undone = new Set(this.#compensations.map(({ name }) => name));
     const todo = this.#steps
@@ -232,11 +235,11 @@ export class FlowExecution {
       .map(({ name }) => all.get(name))
       .filter((step) => step?.compensate !== undefined)
       .reverse() as Step[];
-    if (todo.length > 0) await this.#saveWayBack();
+    if (todo.length > 0) await this.#saveIfStorable();
     for (const [i, step] of todo.entries()) {
-      if (tell) await tell({ type: "compensate", step: step.name });
-      // The caller may have given up; undoing goes on. Only the loss of the run ends it.
-      const call = new BoundedCall(() => present(ledger?.lost));
+      if (emit) await emit({ type: "compensate", step: step.name });
+      // The caller's signal does not abort compensations; only losing the run to another process does.
+      const call = new BoundedCall(() => definedSignals(ledger?.lost));
       const ctx = new FlowContext(shared, `${step.name}\nundo`, 1, () => call.signal());
       let failed: { readonly error: unknown } | undefined;
       try {
@@ -246,17 +249,17 @@ export class FlowExecution {
       }
       this.#throwIfLost();
       this.#compensations.push({ name: step.name, status: failed ? "failed" : "completed", ...failed });
-      const undone: NewEvent = { type: "compensateComplete", step: step.name, ...failed };
-      if (i === todo.length - 1) this.#last = undone;
+      const event: NewEvent = { type: "compensateComplete", step: step.name, ...failed };
+      if (i === todo.length - 1) this.#lastEvent = event;
       else {
-        await this.#saveWayBack();
-        if (tell) await tell(undone);
+        await this.#saveIfStorable();
+        if (emit) await emit(event);
       }
     }
   }
 
-  /** What can't be stored even so must not keep the rest from being undone. */
-  async #saveWayBack(): Promise<void> {
+  /** Saves progress while compensating. Progress that cannot be stored must not stop the remaining compensations. */
+  async #saveIfStorable(): Promise<void> {
     try {
       await this.#save();
     } catch (error) {
@@ -264,7 +267,7 @@ export class FlowExecution {
     }
   }
 
-  // ——— what is common
+  // ——— shared by both directions
 
   #isDone({ name }: Step): boolean {
     return this.#steps.some((result) => result.name === name);
@@ -313,7 +316,7 @@ export class FlowExecution {
   }
 }
 
-/** The body succeeded after its time, in its grace, and no attempt follows: the timeout is the outcome. */
+/** The body succeeded after `timeoutMs` but within `graceMs`, and no retry follows: the timeout is the outcome. */
 class LateSuccess extends Error {
   readonly timeout: Error;
   constructor(timeout: Error) {
@@ -322,7 +325,7 @@ class LateSuccess extends Error {
   }
 }
 
-function present(...signals: readonly (AbortSignal | undefined)[]): AbortSignal[] {
+function definedSignals(...signals: readonly (AbortSignal | undefined)[]): AbortSignal[] {
   return signals.filter((signal) => signal !== undefined);
 }
 

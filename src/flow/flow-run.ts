@@ -2,11 +2,11 @@ import type { FlowEvent } from "./event.js";
 import type { FlowResult } from "./result.js";
 
 /**
- * A run that can be watched while it is under way. Its events are kept until they are read: as many as the flow has
- * steps and retries.
+ * A run of a flow whose events can be iterated while it runs. All events stay in memory, so every iteration starts at the
+ * first event.
  */
 export class FlowRun implements AsyncIterable<FlowEvent> {
-  /** Rejects when the flow could not be run at all. */
+  /** Resolves and rejects as `flow.run` does. */
   readonly result: Promise<FlowResult>;
   readonly #events: FlowEvent[] = [];
   #over = false;
@@ -23,11 +23,11 @@ export class FlowRun implements AsyncIterable<FlowEvent> {
       this.#over = true;
       wake();
     });
-    // Who only reads the events hears of it at their end.
+    // Callers that only iterate the events get the rejection at the end of the iteration.
     this.result.catch(() => {});
   }
 
-  /** From the beginning, for everybody who asks. Throws at the end what `result` rejects with. */
+  /** Iterates all events from the first. If `result` rejects, the iteration ends by throwing the same error. */
   async *[Symbol.asyncIterator](): AsyncGenerator<FlowEvent> {
     for (let next = 0; ; ) {
       const event = this.#events[next];

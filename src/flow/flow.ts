@@ -8,10 +8,10 @@ import { systemClock } from "../core/work/clock.js";
 import { RunContext } from "./context.js";
 import { Definition, type ParallelOptions, type ParallelStep, type StepFunction, type StepOptions } from "./definition.js";
 import { FlowValidationError, IdempotencyRecordNotFoundError } from "./errors.js";
-import { type FlowEvent, type FlowHooks, type FlowPlugin, tellOf } from "./event.js";
+import { createEmitter, type FlowEvent, type FlowHooks, type FlowPlugin } from "./event.js";
 import { FlowExecution } from "./execution.js";
 import { FlowRun } from "./flow-run.js";
-import { runOnForeign } from "./foreign-store.js";
+import { runOnCustomStore } from "./foreign-store.js";
 import { type IdempotencyStore, ledgerOf } from "./idempotency-store.js";
 import { type Admission, runKeyed } from "./keyed-run.js";
 import { createConsoleLoggerPlugin } from "./logger.js";
@@ -19,17 +19,18 @@ import { decodeProgress } from "./progress.js";
 import type { FlowResult } from "./result.js";
 import { type CheckedRun, checkRun, type RunOptions, runOptions } from "./run-options.js";
 
+/** Configuration of a flow. */
 export interface FlowConfig<Input = unknown> {
-  /** Where keyed runs are recorded. Default: the process's own store, see `configure`. */
+  /** Where keyed runs are recorded. Default: the default store of the process, see `configure`. */
   readonly idempotency?: IdempotencyStore | Store;
   /** The same as `idempotency`. */
   readonly store?: Store;
-  /** Tenant or namespace of its keys. Default "". */
+  /** Tenant or namespace of the keys. Default "". */
   readonly scope?: string;
   readonly hooks?: FlowHooks;
-  /** What the input has to be. Any library that speaks Standard Schema v1. */
+  /** Validates the input. A schema of any library that implements Standard Schema v1. */
   readonly schema?: StandardSchema<Input>;
-  /** True, or how: lines on the console. */
+  /** True, or an object of options: log events to the console. */
   readonly logging?: boolean | { readonly enabled?: boolean; readonly prefix?: string };
   readonly plugins?: readonly FlowPlugin[];
 }
@@ -38,17 +39,18 @@ const flowOptions: OptionNames<FlowConfig> = {
   ...{ idempotency: true, store: true, scope: true, hooks: true, schema: true, logging: true, plugins: true },
 };
 
+/** Options of {@link Flow.recover}. */
 export interface RecoverOptions extends Omit<RunOptions, "key" | "signal"> {
-  /** How many at most. Default 100. */
+  /** Maximum number of runs to resume. Default 100. */
   readonly limit?: number;
 }
 
-/** Given by the entry: the process's own store, opened when it is needed first. */
+/** Returns the default store of the process and opens it on first use. */
 type Ambient = () => Promise<Store>;
 
 /**
- * A flow of steps in one process, with retries, timeouts and compensation. Under a key it runs once: whoever asks again
- * gets its result; after a crash it goes on behind its last completed step.
+ * A list of steps that run in one process, with retries, timeouts and compensation. With a key, a later call gets the
+ * stored result instead of a second run, and a run that crashed continues after its last completed step. Made by `create`.
  */
 export class Flow<Input = unknown> {
   readonly name: string;
@@ -57,7 +59,7 @@ export class Flow<Input = unknown> {
   readonly #listeners: readonly (FlowHooks & Partial<Pick<FlowPlugin, "onEvent" | "around">>)[];
   readonly #ambient: Ambient;
 
-  constructor(name: string, config: FlowConfig<Input> = {}, ambient: Ambient = noStore) {
+  constructor(name: string, config: FlowConfig<Input> = {}, ambient: Ambient = missingStore) {
     if (typeof name !== "string" || name === "" || name.length > 256)
       throw new InvalidInputError("name", "must be a string of 1 to 256 characters");
     checkName("scope", config.scope ?? "");
@@ -69,20 +71,28 @@ export class Flow<Input = unknown> {
     this.#ambient = ambient;
   }
 
-  /** Adds a step. They run one after the other. */
+  /**
+   * Adds a step. Steps run in sequence, in the order in which they were added. Throws StepAlreadyExistsError if the name is
+   * taken, and InvalidInputError if an option is invalid.
+   */
   step(name: string, fn: StepFunction<Input>, options?: StepOptions<Input>): this {
     this.#definition.step(name, fn as StepFunction<never>, options as StepOptions<never>);
     return this;
   }
 
-  /** Adds steps that run side by side. The next stage begins when all of them have ended. */
+  /**
+   * Adds a stage of steps that run in parallel. The next stage starts when all of them have ended. Throws
+   * StepAlreadyExistsError if a name is taken, and InvalidInputError if an option is invalid.
+   */
   parallel(name: string, steps: readonly ParallelStep<Input>[], options: ParallelOptions = {}): this {
     this.#definition.parallel(name, steps as readonly ParallelStep<never>[], options);
     return this;
   }
 
   /**
-   * Runs it. A failure is part of the result; it rejects only when it could not be run at all.
+   * Runs the flow. A failed step does not reject the promise: look at `status` and `error` of the result. The promise rejects
+   * if the flow could not run or its outcome could not be saved: InvalidInputError, MismatchError (the key was used with
+   * another input), FlowAlreadyRunningError, LeaseLostError, NotSavedError.
    *
    * @example
    * const result = await payment.run(order, { key: `payment:${order.id}`, ttlMs: 86_400_000 });
@@ -91,33 +101,40 @@ export class Flow<Input = unknown> {
     return this.#run(input, options, undefined);
   }
 
-  /** Runs it, and tells what happens: `for await (const event of flow.start(input)) …`. */
+  /** Runs the flow and returns a handle that iterates its events: `for await (const event of flow.start(input)) …`. */
   start(input: Input, options: RunOptions = {}): FlowRun {
     return new FlowRun((listener) => this.#run(input, options, listener));
   }
 
-  /** Goes on with what a crash has left behind, with the input it had; or gives the result that is there. */
+  /**
+   * Continues a run that a crash interrupted, with its original input, or returns the stored result if the run has ended.
+   * Throws IdempotencyRecordNotFoundError if the key has neither, and InvalidInputError if the store is a custom
+   * IdempotencyStore, which does not keep progress.
+   */
   async resume(key: string, options: Omit<RunOptions, "key"> = {}): Promise<FlowResult> {
     const store = await this.#ledger();
-    if (store === undefined) throw new InvalidInputError("idempotency", "is a store of your own, which keeps no progress to resume from");
+    if (store === undefined) throw new InvalidInputError("idempotency", customStoreKeepsNoProgress);
     checkName("key", key);
     const reading = await store.read({ scope: this.#scope, key });
     if (reading === undefined) throw new IdempotencyRecordNotFoundError(key);
     const { progress, outcome } = reading.record;
     const from = progress === null ? undefined : decodeProgress(this.name, progress);
     if (from === undefined && outcome === null)
-      throw new IdempotencyRecordNotFoundError(key, `there is nothing of flow "${this.name}" to resume; run it with its input`);
-    // What is over is asked for without an input: whatever was done under the key is the answer.
+      throw new IdempotencyRecordNotFoundError(key, `flow "${this.name}" has no run to resume here; call run() with the input`);
+    // Progress, and with it the input, is deleted when a run ends. The stored result is then returned without comparing inputs.
     return await this.#run(from?.input as Input, { ...options, key, ...(from ? {} : { onMismatch: "replay" as const }) }, undefined, true);
   }
 
-  /** Resumes every run of this flow that a crash has left behind. Call it when a process starts, or from time to time. */
+  /**
+   * Resumes the runs of this flow that a crash interrupted: those whose lease has expired. Call it when a process starts, and
+   * periodically. Throws InvalidInputError if the store is a custom IdempotencyStore, which does not keep progress.
+   */
   async recover({ limit = 100, ...options }: RecoverOptions = {}): Promise<FlowResult[]> {
     if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)
       throw new InvalidInputError("limit", "must be a whole number from 1 to 10000");
     const store = await this.#ledger();
-    if (store === undefined) throw new InvalidInputError("idempotency", "is a store of your own, which keeps no progress to resume from");
-    const keys = await lapsedRuns(store, this.#scope, this.name, limit);
+    if (store === undefined) throw new InvalidInputError("idempotency", customStoreKeepsNoProgress);
+    const keys = await interruptedRuns(store, this.#scope, this.name, limit);
     return await Promise.all(keys.map((key) => this.resume(key, options)));
   }
 
@@ -126,20 +143,20 @@ export class Flow<Input = unknown> {
     if (input instanceof Invalid) return { name: this.name, status: "failed", durationMs: 0, steps: [], error: input.error };
     knownOptions(`flow "${this.name}"`, options, runOptions);
     const { key, signal } = options;
-    // An unkeyed run in its place would repeat the effect at every retry.
+    // `key: undefined` is probably a bug of the caller. Running without a key would repeat the effect at every retry.
     if (key === undefined && Object.hasOwn(options, "key"))
-      throw new InvalidInputError("key", "is undefined; leave `key` out for a run that is not recorded, or give the name of the operation");
+      throw new InvalidInputError("key", "is undefined; pass the name of the operation, or omit `key` for a run that is not recorded");
     const execute = (admission?: Admission) => this.#execute(input, key, signal, listener, admission);
     if (key === undefined) return await execute();
-    const asked = await checkRun(this.name, this.#scope, input, { ...options, key });
-    return await this.#runKeyed(asked, execute);
+    const request = await checkRun(this.name, this.#scope, input, { ...options, key });
+    return await this.#runKeyed(request, execute);
   }
 
-  async #runKeyed(asked: CheckedRun, execute: (admission?: Admission) => Promise<FlowResult>): Promise<FlowResult> {
-    asked.signal?.throwIfAborted();
+  async #runKeyed(request: CheckedRun, execute: (admission?: Admission) => Promise<FlowResult>): Promise<FlowResult> {
+    request.signal?.throwIfAborted();
     const store = await this.#ledger();
-    if (store !== undefined) return await runKeyed(store, asked, execute);
-    return await runOnForeign(this.#config.idempotency as IdempotencyStore, asked, execute);
+    if (store !== undefined) return await runKeyed(store, request, execute);
+    return await runOnCustomStore(this.#config.idempotency as IdempotencyStore, request, execute);
   }
 
   async #execute(
@@ -156,7 +173,7 @@ export class Flow<Input = unknown> {
       stages: this.#definition.stages,
       shared,
       from,
-      tell: tellOf(listener ? [...this.#listeners, { onEvent: listener }] : this.#listeners, this.name, new RunContext(shared)),
+      emit: createEmitter(listener ? [...this.#listeners, { onEvent: listener }] : this.#listeners, this.name, new RunContext(shared)),
       around: aroundAll(this.#listeners),
       signal,
       ledger,
@@ -165,7 +182,7 @@ export class Flow<Input = unknown> {
     }).run();
   }
 
-  /** Undefined: a store of the user's own making. */
+  /** Undefined if the user passed a custom IdempotencyStore. */
   async #ledger(): Promise<Store | undefined> {
     const { store, idempotency = store } = this.#config;
     return idempotency === undefined ? await this.#ambient() : await ledgerOf(idempotency);
@@ -188,8 +205,13 @@ class Invalid {
   }
 }
 
-async function noStore(): Promise<never> {
-  throw new InvalidInputError("idempotency", "is missing, and a key needs a store; make flows with create(name, { idempotency })");
+const customStoreKeepsNoProgress = "is a custom store, which keeps no progress to resume from";
+
+async function missingStore(): Promise<never> {
+  throw new InvalidInputError(
+    "idempotency",
+    "is missing, and a run with a key needs a store; create the flow with create(name, { idempotency })",
+  );
 }
 
 function loggersOf(logging: FlowConfig["logging"]): FlowPlugin[] {
@@ -206,15 +228,15 @@ function aroundAll(listeners: readonly Pick<FlowPlugin, "around">[]): FlowPlugin
 
 const pageMax = 100;
 
-/** Keys whose owner fell silent before this flow was over. */
-async function lapsedRuns(store: Store, scope: string, flow: string, limit: number): Promise<string[]> {
+/** Keys of unfinished runs of this flow whose lease has expired. */
+async function interruptedRuns(store: Store, scope: string, flow: string, limit: number): Promise<string[]> {
   const keys: string[] = [];
   let after: { scope: string; key: string } | undefined;
   for (;;) {
     const page = await store.list({ scope, state: "running", limit: pageMax, ...(after ? { after } : {}) });
     for (const { record, now } of page) {
-      const lapsed = now >= record.leaseUntil && stateAt(record, now) === "running";
-      if (lapsed && record.progress !== null && decodeProgress(flow, record.progress)) keys.push(record.key);
+      const hasExpired = now >= record.leaseUntil && stateAt(record, now) === "running";
+      if (hasExpired && record.progress !== null && decodeProgress(flow, record.progress)) keys.push(record.key);
       if (keys.length === limit) return keys;
     }
     const last = page.at(-1)?.record;

@@ -4,20 +4,20 @@ import type { Admission } from "./keyed-run.js";
 import type { FlowResult } from "./result.js";
 import type { CheckedRun } from "./run-options.js";
 
-/** Nobody ever takes such a run over: there is no lease to lose. */
-const never = new AbortController().signal;
+/** A run on a custom store has no lease, so it cannot be taken over: this signal never aborts. */
+const neverLost = new AbortController().signal;
 const pollMs = 50;
 
 /**
- * A keyed run on a store of the user's own making: start, run, complete or fail. It has no lease, no fence, no
- * fingerprint and no progress; what happens when a process dies in between is for that store to say.
+ * A keyed run on a custom IdempotencyStore: start, run, complete or fail. There is no lease, fence, fingerprint or
+ * progress; if the process dies in between, the custom store decides when the key can be acquired again.
  */
-export async function runOnForeign(
+export async function runOnCustomStore(
   store: IdempotencyStore,
-  asked: CheckedRun,
+  request: CheckedRun,
   execute: (admission: Admission) => Promise<FlowResult>,
 ): Promise<FlowResult> {
-  const { flow, key, retentionMs, cacheResult, onRunning, waitMs, signal } = asked;
+  const { flow, key, retentionMs, cacheResult, onRunning, waitMs, signal } = request;
   const deadline = performance.now() + waitMs;
   for (;;) {
     const { acquired, record } = await store.start(key, retentionMs === null ? {} : { ttlMs: retentionMs });
@@ -27,9 +27,9 @@ export async function runOnForeign(
         else if (result.status === "completed") await store.complete(key, result);
         else await store.fail(key, result.error);
       };
-      return await execute({ runAttempt: 1, from: undefined, ledger: { lost: never, settle } });
+      return await execute({ runAttempt: 1, from: undefined, ledger: { lost: neverLost, settle } });
     }
-    if (record.status !== "running") return stored(flow, record);
+    if (record.status !== "running") return resultOf(flow, record);
     if (onRunning === "throw") throw new FlowAlreadyRunningError(flow, key);
     const leftMs = deadline - performance.now();
     if (onRunning === "return" || leftMs <= 0) return { name: flow, status: "running", durationMs: 0, steps: [] };
@@ -37,7 +37,7 @@ export async function runOnForeign(
   }
 }
 
-function stored(flow: string, { status, result, error }: IdempotencyRecord): FlowResult {
+function resultOf(flow: string, { status, result, error }: IdempotencyRecord): FlowResult {
   if (status === "completed") return result as FlowResult;
   return { name: flow, status: "failed", durationMs: 0, steps: [], error };
 }

@@ -12,49 +12,54 @@ import { decode } from "../core/values/codec.js";
 import { decodeError, encodeError } from "../core/values/stored-error.js";
 import { IdempotencyRecordNotFoundError } from "./errors.js";
 
+/** What an {@link IdempotencyStore} keeps under a key. */
 export interface IdempotencyRecord {
   readonly key: string;
   readonly status: "running" | "completed" | "failed";
   readonly result?: unknown;
   readonly error?: unknown;
   readonly createdAt?: Date;
-  /** Null: kept for ever, or not over yet. */
+  /** Null if the record is kept forever or is still running. */
   readonly expiresAt?: Date | null;
 }
 
+/** Options of `IdempotencyStore.start`. */
 export interface StartOptions {
-  /** How long the outcome is kept. Default: for ever. */
+  /** How long the outcome is kept. Default: forever. */
   readonly ttlMs?: number;
 }
 
-/** What a flow needs of a store of your own making. It can only be as safe as that one is. */
+/**
+ * The interface that a flow needs from a custom store. The flow is only as safe as this store: it has no leases and no
+ * fences, and keeps no progress. Prefer a store from `open(url)`.
+ */
 export interface IdempotencyStore {
   get(key: string): Promise<IdempotencyRecord | null | undefined>;
-  /** Atomic: of any number of callers one acquires the key. */
+  /** Acquires the key. Must be atomic: of any number of concurrent callers exactly one gets `acquired: true`. */
   start(key: string, options?: StartOptions): Promise<{ readonly acquired: boolean; readonly record: IdempotencyRecord }>;
   complete(key: string, result: unknown): Promise<unknown>;
   fail(key: string, error: unknown): Promise<unknown>;
   delete(key: string): Promise<unknown>;
-  /** Removes what is over. */
+  /** Removes expired records. */
   cleanup(): Promise<unknown>;
 }
 
-/** One lease by hand: nobody says when it is over, so that the heartbeat of this process has to. */
+/** Lease of a key that was started by hand. The heartbeat of the store renews it, because callers of `start` do not. */
 const leaseMs = 10_000;
 
 /**
- * A ledger, used by hand. A key that this process has started is held by its heartbeat until it is completed, failed or
- * deleted; if the process dies, the key is free again after its lease.
+ * An {@link IdempotencyStore} on top of a ledger. The heartbeat of this process holds a key that the process has started
+ * until the key is completed, failed or deleted. If the process dies, the key is free again when its lease expires.
  */
 export class LedgerIdempotencyStore implements IdempotencyStore {
-  /** The ledger under it, opened when it is needed first. */
+  /** Returns the store that holds the keys, and opens it on first use. */
   readonly ledger: () => Promise<Store>;
 
   constructor(ledger: () => Promise<Store>) {
     let opening: Promise<Store> | undefined;
     this.ledger = () => {
       opening ??= ledger().catch((error: unknown) => {
-        // The next call tries again.
+        // Do not cache the failure: the next call tries again.
         opening = undefined;
         throw error;
       });
@@ -62,12 +67,13 @@ export class LedgerIdempotencyStore implements IdempotencyStore {
     };
   }
 
-  /** Null: nothing is stored under this key. */
+  /** Returns the record, or null if the key was never started, is free again, or has expired. */
   async get(key: string): Promise<IdempotencyRecord | null> {
     const reading = await (await this.ledger()).read(idOf(key));
     return reading && !isOver(reading.record, reading.now) ? recordOf(reading.record) : null;
   }
 
+  /** Acquires the key for this process, or returns the record of the process or outcome that has it. */
   async start(key: string, { ttlMs }: StartOptions = {}): Promise<{ readonly acquired: boolean; readonly record: IdempotencyRecord }> {
     if (ttlMs !== undefined) duration("ttlMs", ttlMs, 1);
     const store = await this.ledger();
@@ -77,15 +83,18 @@ export class LedgerIdempotencyStore implements IdempotencyStore {
     return { acquired: answer.kind === "started", record };
   }
 
+  /** Stores the result. Throws IdempotencyRecordNotFoundError if the key is not running. */
   async complete(key: string, result: unknown): Promise<void> {
     const store = await this.ledger();
     await this.#settle(store, key, { state: "completed", outcome: await encodeResult(store, result) }, null);
   }
 
+  /** Stores the error. Throws IdempotencyRecordNotFoundError if the key is not running. */
   async fail(key: string, error: unknown): Promise<void> {
     await this.#settle(await this.ledger(), key, { state: "failed", outcome: encodeError(error) }, noteOf(error));
   }
 
+  /** Deletes the record, also of a running key. Throws RunningError if another process acquires the key at the same moment. */
   async delete(key: string): Promise<void> {
     const store = await this.ledger();
     const reading = await store.read(idOf(key));
@@ -98,7 +107,7 @@ export class LedgerIdempotencyStore implements IdempotencyStore {
     if (answer.kind !== "settled") throw new RunningError({ ...idOf(key), attempt: record.attempt + 1, retryAfterMs: leaseMs });
   }
 
-  /** How many were removed. */
+  /** Removes expired records and returns how many it removed. */
   async cleanup(): Promise<number> {
     const store = await this.ledger();
     let removed = 0;
@@ -109,23 +118,21 @@ export class LedgerIdempotencyStore implements IdempotencyStore {
     }
   }
 
-  /** In the name of whoever runs it: the interface has no room for an owner. */
+  /** Settles in the name of the current owner of the key: the IdempotencyStore interface does not identify callers. */
   async #settle(store: Store, key: string, to: Settlement, note: string | null): Promise<void> {
     const reading = await store.read(idOf(key));
     const { state, owner, attempt } = reading?.record ?? {};
     if (owner === undefined || attempt === undefined || state === "free") throw new IdempotencyRecordNotFoundError(key);
     const answer: Answer = await saveOutcome(store, { verb: "settle", ...idOf(key), owner, attempt, to, note });
     if (answer.kind !== "settled")
-      throw new IdempotencyRecordNotFoundError(key, `it is ${state}, and not running; delete it first, or use another key`);
+      throw new IdempotencyRecordNotFoundError(key, `the record is ${state}, not running; delete it first, or use another key`);
     store.release(owner, idOf(key));
   }
 }
 
 const pageMax = 500;
 
-/**
- * The ledger behind what `idempotency` was set to; undefined for a store of the user's own making.
- */
+/** The ledger behind the option `idempotency`, or undefined if the option is a custom IdempotencyStore. */
 export async function ledgerOf(given: IdempotencyStore | Store): Promise<Store | undefined> {
   if (given instanceof LedgerIdempotencyStore) return await given.ledger();
   if (typeof given === "object" && given !== null) {

@@ -17,13 +17,13 @@ import type { Store } from "../core/store/store.js";
 import { withinBytes } from "../core/values/codec.js";
 import { FlowAlreadyRunningError } from "./errors.js";
 import type { Ledger } from "./execution.js";
-import { decodeProgress, encodeBeginning, encodeProgress, type Progress } from "./progress.js";
+import { decodeProgress, encodeInitialProgress, encodeProgress, type Progress } from "./progress.js";
 import { decodeFlowResult, encodeFlowResult, type FlowResult } from "./result.js";
 import type { CheckedRun } from "./run-options.js";
 
 type Started = Extract<Answer, { readonly kind: "started" }>;
 
-/** What a run that was let through needs to know. */
+/** What an attempt that has acquired the key needs to execute. */
 export interface Admission {
   readonly runAttempt: number;
   readonly from: Progress | undefined;
@@ -31,24 +31,24 @@ export interface Admission {
 }
 
 /**
- * begin → run, under its lease, from where earlier attempts got → settle. Who does not get to run it gets the stored
- * result, or is told that it is running.
+ * begin → run under a lease, continuing the progress of earlier attempts → settle. A caller that does not acquire the key
+ * gets the stored result, or the answer that the flow is running.
  */
 export async function runKeyed(
   store: Store,
-  asked: CheckedRun,
+  request: CheckedRun,
   execute: (admission: Admission) => Promise<FlowResult>,
 ): Promise<FlowResult> {
-  const { flow, key, scope, signal, onRunning, onMismatch } = asked;
-  withinBytes("input", asked.input, store.valueBytesMax);
-  const deadline = store.clock.now() + asked.waitMs;
-  let { fingerprint } = asked;
+  const { flow, key, scope, signal, onRunning, onMismatch } = request;
+  withinBytes("input", request.input, store.valueBytesMax);
+  const deadline = store.clock.now() + request.waitMs;
+  let { fingerprint } = request;
   for (let polls = 0; ; polls++) {
-    const begin = beginOf(asked, fingerprint);
+    const begin = beginOf(request, fingerprint);
     const answer = await sendBegin(store, begin, signal);
     switch (answer.kind) {
       case "started":
-        return await runAttempt(store, asked, begin, answer, execute);
+        return await runAttempt(store, request, begin, answer, execute);
       case "replay":
         return replay(answer.record);
       case "running": {
@@ -61,14 +61,14 @@ export async function runKeyed(
       }
       case "mismatch":
         if (onMismatch === "throw") throw new MismatchError({ scope, key, attempt: answer.attempt });
-        // Without a fingerprint it asks for whatever was done under the key.
+        // A begin without a fingerprint matches any stored outcome of the key.
         fingerprint = null;
         break;
       case "gone":
         throw new GoneError({ scope, key, attempt: answer.attempt });
       case "unknown":
         throw new OnceflowError(
-          `key "${key}" was used with a stricter effect class, and its outcome is unknown: look at the other side, then resolve it`,
+          `key "${key}" was used with a stricter effect class and its outcome is unknown: check with the provider whether the effect happened, then resolve the key`,
           { code: "UNKNOWN_OUTCOME", scope, key, attempt: answer.attempt },
         );
       default:
@@ -79,19 +79,20 @@ export async function runKeyed(
 
 async function runAttempt(
   store: Store,
-  asked: CheckedRun,
+  request: CheckedRun,
   begin: Begin,
   started: Started,
   execute: (admission: Admission) => Promise<FlowResult>,
 ): Promise<FlowResult> {
-  const { flow, input, durable, cacheResult } = asked;
+  const { flow, input, durable, cacheResult } = request;
   const { scope, key, owner } = begin;
   const { attempt } = started;
   const lost = new AbortController();
   const lose = (why: string) => lost.abort(new LeaseLostError({ scope, key, attempt }, why));
   const stopWatching = store.onLost(owner, lose);
 
-  // Steps of a group save side by side: what one saves while another one's body is read must not be overwritten by it.
+  // Steps of a group save concurrently, and encoding can take time (a value may be a stream). Saves go out in the order in
+  // which they were requested, so that an older snapshot cannot overwrite a newer one.
   let before: Promise<unknown> | undefined;
   const inTurn = (text: string | Promise<string>): string | Promise<string> => {
     if (typeof text === "string" && before === undefined) return text;
@@ -124,7 +125,7 @@ async function runAttempt(
       const keeps = durable && store.capabilities.durable;
       return await execute({ runAttempt: attempt, from, ledger: { lost: lost.signal, settle, ...(keeps ? { save } : {}) } });
     } catch (error) {
-      // The caller leaves, the saving goes on: the lease must hold until it is done.
+      // The caller gets NotSavedError while saving continues in the background: keep the lease until it ends.
       saving = error instanceof NotSavedError && error.key === key;
       throw error;
     } finally {
@@ -132,7 +133,7 @@ async function runAttempt(
       if (!saving) store.release(owner, begin);
     }
   };
-  // A caller whose run cannot be saved for a minute leaves, and the run goes on.
+  // If progress cannot be saved for a minute, the caller gets NotSavedError and the run continues without it.
   let leave: (error: NotSavedError) => void = () => {};
   return await new Promise<FlowResult>((resolve, reject) => {
     leave = reject;
@@ -141,7 +142,7 @@ async function runAttempt(
 }
 
 function beginOf({ scope, key, flow, input, leaseMs, retentionMs }: CheckedRun, fingerprint: string | null): Begin {
-  const progress = encodeBeginning(flow, input);
+  const progress = encodeInitialProgress(flow, input);
   return {
     verb: "begin",
     scope,
@@ -158,7 +159,7 @@ function beginOf({ scope, key, flow, input, leaseMs, retentionMs }: CheckedRun, 
   };
 }
 
-/** A cancelled run was undone, and somebody may still want it: its key is free. So it is when no result is to be kept. */
+/** The key of a cancelled run becomes free, because the run was undone and may be requested again. The same without `cacheResult`. */
 function settlementOf(result: FlowResult, cacheResult: boolean): Settlement {
   if (!cacheResult || result.status === "cancelled") return { state: "free", forget: true };
   return result.status === "completed"

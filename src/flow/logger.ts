@@ -2,19 +2,20 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { stripVTControlCharacters } from "node:util";
 import type { FlowEvent, FlowPlugin } from "./event.js";
 
+/** Options of {@link FlowLogger} and {@link createConsoleLoggerPlugin}. */
 export interface ConsoleLoggerOptions {
-  /** In front of every line, in brackets. */
+  /** Printed in brackets at the start of every line. */
   readonly prefix?: string;
-  /** Tags lines that a step writes to the console with its name. */
+  /** Prefixes lines that a step writes to the console with the step's name. Default false. */
   readonly intercept?: boolean;
-  /** Where lines go. Default: `console.log`, as it is when the line is written, so that tools that replace it see the line. */
+  /** Where lines are written. Default: `console.log`, looked up for every line, so that tools that replace it see the line. */
   readonly stream?: { write(text: string): unknown; readonly isTTY?: boolean };
 }
 
-/** As terminals have them. */
+/** ANSI colour codes. */
 const colors = { red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
-/** Writes what happens in a flow, a line for each: in colours on a terminal, plain when piped or with NO_COLOR. */
+/** Writes one line per event of a flow: coloured on a terminal, plain if piped or if NO_COLOR is set. */
 export class FlowLogger {
   readonly #prefix: string;
   readonly #stream: ConsoleLoggerOptions["stream"];
@@ -26,6 +27,7 @@ export class FlowLogger {
     this.#colors = (stream ?? process.stdout).isTTY === true && !process.env["NO_COLOR"];
   }
 
+  /** Writes the line for this event. `stepStart`, `stepRetry` and successful compensations print nothing. */
   readonly log = (event: FlowEvent): void => {
     switch (event.type) {
       case "flowStart":
@@ -54,13 +56,18 @@ export class FlowLogger {
   }
 }
 
-/** One line, and nothing that a terminal would obey. */
+/** The message on one line, without terminal control sequences. */
 function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return stripVTControlCharacters(text).replace(/\s+/g, " ").slice(0, 500);
 }
 
-/** Lines on the console for every flow that it is given to. */
+/**
+ * Plugin that logs the events of every flow it is passed to.
+ *
+ * @example
+ * const payment = create("payment", { plugins: [createConsoleLoggerPlugin({ prefix: "shop" })] });
+ */
 export function createConsoleLoggerPlugin(options: ConsoleLoggerOptions = {}): FlowPlugin {
   const logger = new FlowLogger(options);
   const plugin = { name: "console-logger", onEvent: logger.log };
@@ -73,7 +80,7 @@ const tags = new AsyncLocalStorage<string>();
 const methods = ["log", "info", "warn", "error", "debug"] as const;
 let patched = false;
 
-/** The console is patched once, and for good; outside of a step it does what it always did. */
+/** The console is patched once per process and stays patched; outside of a step it behaves as before. */
 function withTaggedConsole<T>(tag: string, body: () => T): T {
   if (!patched) {
     patched = true;

@@ -2,26 +2,26 @@ import { InvalidInputError } from "../core/errors/errors.js";
 import { decode, encodeLater, renamed } from "../core/values/codec.js";
 import { type CompensationResult, revivedError, type StepResult, storedError } from "./result.js";
 
-/** Why a run goes no further, and is being undone. */
+/** Why a run stopped and is being compensated. */
 export interface Failure {
   readonly status: "failed" | "cancelled";
   readonly error: unknown;
-  /** The step whose body was done and whose context could not be stored: it counts as failed, and is undone all the same. */
+  /** Name of a step whose body succeeded but whose context could not be stored: it counts as failed and is still compensated. */
   readonly also?: string;
 }
 
-/** How far a run got: what whoever goes on after a crash has to know. */
+/** How far a run got: what the next attempt needs to continue after a crash. */
 export interface Progress {
   readonly input: unknown;
   readonly values: ReadonlyMap<string, unknown>;
   readonly steps: readonly StepResult[];
   readonly failure: Failure | undefined;
   readonly compensations: readonly CompensationResult[];
-  /** Time that earlier attempts have spent. */
+  /** Total duration of earlier attempts. */
   readonly spentMs: number;
 }
 
-/** As JSON, readable by a person; what JSON can't hold is encoded value by value. */
+/** Stored form: plain JSON that a person can read, with each user value as encoded text. */
 interface Saved {
   readonly flow: string;
   readonly input: string;
@@ -32,14 +32,14 @@ interface Saved {
   readonly spentMs: number;
 }
 
-/** Before anything was done. `input` is encoded once per run. */
-export function encodeBeginning(flow: string, input: string): string {
+/** The progress of a run that has not executed any step. `input` is encoded once per run. */
+export function encodeInitialProgress(flow: string, input: string): string {
   return JSON.stringify({ flow, input, context: [], steps: [], spentMs: 0 } satisfies Saved);
 }
 
 /**
- * As it is now; a promise where a value has to be read first. While a run is undone, values that can't be stored are left
- * out instead of refused.
+ * Encodes the current progress. Returns a promise if a value has to be read first, such as a stream. While a run is being
+ * compensated, values that cannot be stored are left out instead of rejected.
  */
 export function encodeProgress(flow: string, input: string, progress: Omit<Progress, "input">, bytesMax: number): string | Promise<string> {
   const { values, steps, failure, compensations, spentMs } = progress;
@@ -73,7 +73,7 @@ function encodedValue(name: string, value: unknown, lenient: boolean, bytesMax: 
   }
 }
 
-/** Says where in which value the trouble is. */
+/** Encodes a value; errors name the value and the path inside it. */
 export function encodeNamed(name: string, value: unknown, bytesMax?: number): string | Promise<string> {
   try {
     const text = encodeLater(value, bytesMax);
@@ -89,7 +89,7 @@ export function encodeNamed(name: string, value: unknown, bytesMax?: number): st
   }
 }
 
-/** Undefined when it is not a run of this flow: another front end may use the same key space. */
+/** Undefined if the text is not progress of this flow: another front end may use the same keys. */
 export function decodeProgress(flow: string, text: string): Progress | undefined {
   const saved = JSON.parse(text) as Partial<Saved>;
   if (saved.flow !== flow || saved.input === undefined) return undefined;

@@ -2,42 +2,45 @@ import { OnceflowError } from "../core/errors/errors.js";
 import { decode } from "../core/values/codec.js";
 import { decodeError, encodeError } from "../core/values/stored-error.js";
 
+/** Status of a flow result. `running`: another process is running the flow under this key. */
 export type FlowStatus = "completed" | "failed" | "cancelled" | "running";
 
+/** How one step of a flow ended. */
 export interface StepResult {
   readonly name: string;
   readonly status: "completed" | "failed" | "cancelled";
-  /** How often its body was called. */
+  /** How many times the body was called. */
   readonly attempts: number;
   readonly durationMs: number;
   /**
-   * Of a step that failed: the body succeeded after `timeoutMs` of its last attempt, within `graceMs`. Its effect has
+   * Set on a failed step whose body succeeded after `timeoutMs` of the last attempt but within `graceMs`. Its effect has
    * happened, so the step is compensated like a completed one.
    */
   readonly succeededLate?: true;
   readonly error?: unknown;
 }
 
+/** How the compensation of one step ended. */
 export interface CompensationResult {
   readonly name: string;
   readonly status: "completed" | "failed";
   readonly error?: unknown;
 }
 
-/** How a run of a flow ended; or, as "running", that somebody else is at it. */
+/** How a run of a flow ended. With status "running" another process is running the flow under this key, and nothing else is known. */
 export interface FlowResult {
   readonly name: string;
   readonly status: FlowStatus;
   readonly durationMs: number;
-  /** In the order in which they ended; those of a parallel stage in the order of its definition. */
+  /** In the order in which the steps ended; the steps of a parallel stage in the order of their definition. */
   readonly steps: readonly StepResult[];
-  /** Of a flow that failed: what was thrown. Of one that was cancelled: the reason. */
+  /** If the flow failed: the error of the step that failed it. If the flow was cancelled: the abort reason. */
   readonly error?: unknown;
-  /** What was undone, in this order. Absent when nothing had to be. */
+  /** The compensations that ran, in order. Absent if there were none. */
   readonly compensations?: readonly CompensationResult[];
 }
 
-/** Errors as they are kept: name, message, code and causes. */
+/** T with its error in stored form: name, message, code and causes. */
 type Stored<T extends { readonly error?: unknown }> = Omit<T, "error"> & { readonly error?: object };
 
 export function storedError<T extends { readonly error?: unknown }>(each: T): Stored<T> {
@@ -51,8 +54,8 @@ export function revivedError<T extends { readonly error?: unknown }>(each: Store
 }
 
 /**
- * As a ledger's outcome. A failed one is also readable as the error that it was: whoever lists or inspects keys of any
- * kind finds what they find elsewhere.
+ * Encodes the result as the outcome of a ledger record. A failed result also has the fields of a stored error, so that
+ * tools that list or inspect keys show the error as they do for any other failed key.
  */
 export function encodeFlowResult(result: FlowResult): string {
   const { steps, compensations, ...rest } = storedError(result);
@@ -64,7 +67,7 @@ export function decodeFlowResult(text: string): FlowResult {
   const outcome = decode(text) as { flow?: Stored<FlowResult> } & Stored<FlowResult>;
   const { steps, compensations, ...rest } = outcome.flow ?? outcome;
   if (!Array.isArray(steps) || typeof rest.name !== "string")
-    throw new OnceflowError("what is stored under this key is not the result of a flow; use another key", { code: "NOT_A_FLOW_RESULT" });
+    throw new OnceflowError("the outcome stored under this key is not a flow result; use another key", { code: "NOT_A_FLOW_RESULT" });
   return {
     ...revivedError<Omit<FlowResult, "steps">>(rest),
     steps: (steps as Stored<StepResult>[]).map((step) => revivedError<StepResult>(step)),

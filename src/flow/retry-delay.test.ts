@@ -12,7 +12,7 @@ const options = fc.record({
 const attempt = fc.integer({ min: 1, max: 10_000 });
 const random = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
 
-test("no delay is negative, longer than the cap, or not a number", () => {
+test("every delay is a number from 0 to the maximum", () => {
   fc.assert(
     fc.property(options, attempt, random, (given, n, r) => {
       const ms = retryDelayMs(given, n, () => r);
@@ -22,7 +22,7 @@ test("no delay is negative, longer than the cap, or not a number", () => {
   );
 });
 
-test("without jitter: the delay, times one, times the try, or doubled at each attempt after the first, up to the cap", () => {
+test("without jitter: fixed stays, linear multiplies by the attempt, exponential doubles after each attempt, up to the maximum", () => {
   fc.assert(
     fc.property(options, fc.integer({ min: 1, max: 20 }), (given, n) => {
       const factor = { fixed: 1, linear: n, exponential: 2 ** (n - 1) }[given.backoffFactor];
@@ -32,7 +32,7 @@ test("without jitter: the delay, times one, times the try, or doubled at each at
   );
 });
 
-test("without jitter no delay is shorter than the one before it", () => {
+test("without jitter delays never get shorter", () => {
   fc.assert(
     fc.property(options, attempt, (given, n) => {
       const at = (attempt: number) => retryDelayMs({ ...given, jitter: false }, attempt, () => 0);
@@ -41,7 +41,7 @@ test("without jitter no delay is shorter than the one before it", () => {
   );
 });
 
-test("jitter is full: from nothing to the whole delay, in proportion to the dice", () => {
+test("jitter scales the whole delay by the random number: from zero to the full delay", () => {
   fc.assert(
     fc.property(options, attempt, random, (given, n, r) => {
       const whole = retryDelayMs({ ...given, jitter: false }, n, () => 0);

@@ -5,26 +5,30 @@ import { duration, leaseMsMax, leaseMsMin, oneOf } from "../core/ledger/options.
 import { canonicalJson, sha256 } from "../core/values/canonical.js";
 import { encodeNamed } from "./progress.js";
 
+/** Options of one run of a flow. */
 export interface RunOptions {
-  /** Names the operation: the same at every retry, another one for every other operation. Without it nothing is stored. */
+  /** Names the operation: the same key at every retry, a different key for every other operation. Without a key nothing is stored. */
   readonly key?: string;
-  /** How long the result can be replayed, from its end. Default: for ever. */
+  /** How long the result can be replayed after the run ends. Default: forever. */
   readonly ttlMs?: number;
-  /** False: the key only keeps others out while the flow runs. Default true. */
+  /** False: the result is not stored, so the key only prevents concurrent runs. Default true. */
   readonly cacheResult?: boolean;
   /** The same as `onRunning: "throw"`. */
   readonly throwIfRunning?: boolean;
-  /** While somebody else runs it: say so (default), throw FlowAlreadyRunningError, or wait for the result. */
+  /**
+   * What to do while another call or process is running the flow under this key: return a result with status "running"
+   * (default), throw FlowAlreadyRunningError, or wait for the result.
+   */
   readonly onRunning?: "return" | "throw" | "wait";
-  /** How long to wait. Default 30 s, then the result is "running". */
+  /** How long `onRunning: "wait"` waits before it returns a result with status "running". Default 30 s. */
   readonly waitMs?: number;
-  /** The same key with another input: MismatchError (default), or the stored result all the same. */
+  /** What to do if the key was used with a different input: throw MismatchError (default), or return the stored result. */
   readonly onMismatch?: "throw" | "replay";
-  /** How long this process may fall silent before others take the run over. Default 10 s. */
+  /** How long this process may go without a heartbeat before another process can take over the run. Default 10 s. */
   readonly leaseMs?: number;
-  /** False: a crash begins the flow anew. Default true: after one it goes on behind the last completed step. */
+  /** True (default): after a crash the flow continues after its last completed step. False: it starts from the beginning. */
   readonly durable?: boolean;
-  /** Cancels the run: nothing more begins, and what was done is undone. */
+  /** Cancels the run: no further step starts, and completed steps are compensated. */
   readonly signal?: AbortSignal;
 }
 
@@ -33,7 +37,7 @@ export const runOptions: OptionNames<RunOptions> = {
   ...{ durable: true, signal: true },
 };
 
-/** A keyed run as asked for, checked. */
+/** A validated request for a keyed run, with all defaults filled in. */
 export interface CheckedRun {
   readonly flow: string;
   readonly key: string;
@@ -53,7 +57,7 @@ export interface CheckedRun {
 
 const dayMs = 86_400_000;
 
-/** Checks everything before anything is written, and fills in the defaults. */
+/** Validates all options before anything is written, and fills in the defaults. */
 export async function checkRun(
   flow: string,
   scope: string,
@@ -71,7 +75,7 @@ export async function checkRun(
   for (const [name, value] of Object.entries({ cacheResult, throwIfRunning, durable }))
     if (typeof value !== "boolean") throw new InvalidInputError(name, `must be true or false, not ${String(value)}`);
   if (throwIfRunning && onRunning !== "throw") throw new InvalidInputError("throwIfRunning", `contradicts onRunning: "${onRunning}"`);
-  // A key that keeps nothing must not be kept for ever itself.
+  // The record of a key without a stored result must expire, too.
   const retentionMs = ttlMs ?? (cacheResult ? null : dayMs);
   const encoded = await encodeNamed("input", input);
   const fingerprint = fingerprintOf(flow, input, encoded);
@@ -93,8 +97,8 @@ export async function checkRun(
 }
 
 /**
- * The flow's name is part of it: another flow under the same key is another operation. What JSON can't hold exactly (a
- * Date, a Map, undefined) goes by its encoded text, in which the order of members counts.
+ * Includes the name of the flow: another flow under the same key is a different operation. An input that JSON cannot
+ * represent exactly (with a Date, a Map, undefined) is hashed in its encoded form, where the order of members matters.
  */
 function fingerprintOf(flow: string, input: unknown, encoded: string): string {
   try {

@@ -8,7 +8,7 @@ import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "..
 import { Execution } from "../workflow/execute/execution.js";
 import type { Host } from "../workflow/execute/host.js";
 import { quietHost } from "../workflow/execute/rehearsal.js";
-import { broughtBack, withLongValues } from "../workflow/journal/aside.js";
+import { loadAside, withLongValues } from "../workflow/journal/aside.js";
 import { History } from "../workflow/journal/history.js";
 
 export interface ReplayOptions extends Recorded {
@@ -72,7 +72,7 @@ export async function replayOn(definition: WorkflowDefinition, { run, journal, s
     },
   };
   const values = from ?? store;
-  const args = decode(await broughtBack(values, run.id, run.input)) as unknown[];
+  const args = decode(await loadAside(values, run.id, run.input)) as unknown[];
   const history = new History(journal);
   history.deliveries = await withLongValues(values, run.id, history.deliveries);
   const fresh = { heldAt: store.clock.now(), seq: journal.length + 1, lapsed: false, mail: [], hooks: [] };

@@ -1,7 +1,7 @@
 import { extname } from "node:path";
 import { type ParserOptions, parseSync, visitorKeys } from "oxc-parser";
 
-/** A node as the walk sees it: whatever it has beyond its place is asked for by name. */
+/** A node of the syntax tree. Fields other than type and position are read by name. */
 export interface AstNode {
   readonly type: string;
   readonly start: number;
@@ -20,18 +20,18 @@ const languages: Readonly<Record<string, NonNullable<ParserOptions["lang"]>>> = 
   ".tsx": "tsx",
 };
 
-/** Undefined: not a file that can have directives. */
+/** Undefined if a file with this extension cannot have directives. */
 export function languageOf(file: string): NonNullable<ParserOptions["lang"]> | undefined {
   return languages[extname(file)];
 }
 
 export interface Parsed {
   readonly program: AstNode;
-  /** By its name, or because it says `import` or `export`; undefined: neither says. */
+  /** True or false by the extension; true if the code has `import` or `export`; else undefined. */
   readonly isModule: boolean | undefined;
 }
 
-/** Undefined when it does not parse: whoever runs or builds it has the better message. */
+/** Undefined if the code does not parse: Node or the bundler reports the syntax error better. */
 export function parse(file: string, code: string): Parsed | undefined {
   const lang = languageOf(file);
   if (lang === undefined) return undefined;
@@ -50,10 +50,10 @@ export function children(node: AstNode, field: string): readonly AstNode[] {
   return Array.isArray(list) ? list.filter((each) => each !== null) : [];
 }
 
-/** What exists for types only: no code comes of it. */
+/** Fields that hold only types. */
 const typeFields = new Set(["typeAnnotation", "typeParameters", "typeArguments", "returnType", "superTypeArguments", "implements"]);
 
-/** Nodes of TypeScript that have code in them; all others are types. */
+/** TypeScript nodes that contain code; all other TypeScript nodes are types. */
 const typedCode = new Set([
   "TSAsExpression",
   "TSSatisfiesExpression",
@@ -69,10 +69,10 @@ const typedCode = new Set([
   "TSModuleBlock",
 ]);
 
-/** The fields of each type of node that code is in. */
+/** For each type of node, the fields that contain code. */
 const codeFields = new Map(Object.entries(visitorKeys).map(([type, fields]) => [type, fields.filter((field) => !typeFields.has(field))]));
 
-/** Every node directly below that code comes of, with the field it stands in. */
+/** Visits each child node that contains code, with the name of its field. */
 export function eachBelow(node: AstNode, visit: (below: AstNode, field: string) => void): void {
   for (const field of codeFields.get(node.type) ?? []) {
     const value = node[field];
@@ -88,15 +88,15 @@ function isCode(value: unknown): value is AstNode {
   return typeof type === "string" && (!type.startsWith("TS") || typedCode.has(type)) && declare !== true;
 }
 
-/** What stands in parentheses, or under a type, is the same expression. */
-export function isSheath(node: AstNode): boolean {
+/** True for parentheses and type assertions: they wrap an expression without changing it. */
+export function isWrapper(node: AstNode): boolean {
   return ["ParenthesizedExpression", "TSAsExpression", "TSSatisfiesExpression", "TSNonNullExpression", "TSTypeAssertion"].includes(
     node.type,
   );
 }
 
-export function bare(node: AstNode | undefined): AstNode | undefined {
-  return node && isSheath(node) ? bare(child(node, "expression")) : node;
+export function unwrap(node: AstNode | undefined): AstNode | undefined {
+  return node && isWrapper(node) ? unwrap(child(node, "expression")) : node;
 }
 
 const functions = new Set(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"]);
@@ -105,7 +105,7 @@ export function isFunction(node: AstNode): boolean {
   return functions.has(node.type);
 }
 
-/** The name of a member, where it can be known without running the code. */
+/** The name of a member, if it is known without running the code. */
 export function keyName(member: AstNode): string | undefined {
   const key = child(member, member.type === "MemberExpression" ? "property" : "key");
   if (key === undefined) return undefined;
@@ -115,12 +115,12 @@ export function keyName(member: AstNode): string | undefined {
   return key.type === "Identifier" || key.type === "PrivateIdentifier" ? String(key["name"]) : undefined;
 }
 
-/** Whether a function's own code has a node of one of these types: functions inside of it have a `this` of their own, arrows do not. */
+/** Whether the code of a function contains a node of one of these types. Inner functions and classes have another `this` and are skipped; arrow functions are not. */
 export function mentions(node: AstNode, types: readonly string[]): boolean {
   let found = false;
   eachBelow(node, (below) => {
-    const apart = below.type === "FunctionDeclaration" || below.type === "FunctionExpression" || below.type.startsWith("Class");
-    found ||= types.includes(below.type) || (!apart && mentions(below, types));
+    const hasOwnThis = below.type === "FunctionDeclaration" || below.type === "FunctionExpression" || below.type.startsWith("Class");
+    found ||= types.includes(below.type) || (!hasOwnThis && mentions(below, types));
   });
   return found;
 }

@@ -1,11 +1,11 @@
-import { type AstNode, bare, child, children, isFunction, mentions } from "./ast.js";
-import { isOurs, isOursBadlyWritten, meantBy } from "./misspelt.js";
+import { type AstNode, child, children, isFunction, mentions, unwrap } from "./ast.js";
+import { intendedDirective, isDirective, isDirectiveBadlyWritten } from "./misspelt.js";
 import type { FunctionSite, Survey } from "./survey.js";
 
 type Kind = "workflow" | "step";
 
-/** A function that a directive, its own or its file's, makes a workflow or a step of. */
-export interface Marked extends FunctionSite {
+/** A function that a directive, in its body or at the top of its file, makes a workflow or a step. */
+export interface MarkedFunction extends FunctionSite {
   readonly kind: Kind;
   readonly path: string;
   readonly formerPath: string;
@@ -17,13 +17,13 @@ export interface Problem {
 }
 
 export interface Directives {
-  readonly marked: readonly Marked[];
-  /** The statements themselves: what is transformed has none, so that it can be transformed again. */
+  readonly marked: readonly MarkedFunction[];
+  /** The directive statements. They are removed from the code, so that transforming it again changes nothing. */
   readonly statements: readonly AstNode[];
   readonly problems: readonly Problem[];
 }
 
-/** `known`: directives of others, which are not ours misspelt. */
+/** `known`: directives of other tools, which are not reported as misspelt. */
 export function findDirectives(
   program: AstNode,
   { functions, strays }: Pick<Survey, "functions" | "strays">,
@@ -38,7 +38,7 @@ export function findDirectives(
   };
   const ofFile = prologueOf(program);
   const exported = ofFile === undefined ? new Set<AstNode>() : exportedFunctions(program);
-  const marked = functions.flatMap((site): Marked[] => {
+  const marked = functions.flatMap((site): MarkedFunction[] => {
     const body = child(site.node, "body") as AstNode;
     const kind = (body.type === "BlockStatement" ? prologueOf(body) : undefined) ?? (exported.has(site.node) ? ofFile : undefined);
     if (kind === undefined) return [];
@@ -49,7 +49,7 @@ export function findDirectives(
   });
   for (const { literal, statement } of strays) {
     const text = textOf(literal);
-    const isWhole = bare(child(statement, "expression")) === literal;
+    const isWhole = unwrap(child(statement, "expression")) === literal;
     const message = text === undefined ? undefined : whyStray(literal, text, isWhole, known);
     if (message !== undefined) problems.push({ at: literal, message });
   }
@@ -67,16 +67,16 @@ function readPrologue(
   for (const statement of body) {
     const text = statement["directive"];
     if (typeof text !== "string") break;
-    const meant = meantBy(text, known);
-    if (isOurs(text)) {
+    const meant = intendedDirective(text, known);
+    if (isDirective(text)) {
       const found = text === "use workflow" ? "workflow" : "step";
       if (kind !== undefined)
         problems.push({
           at: statement,
           message:
             kind === found
-              ? `"${text}" is said twice. Say it once.`
-              : 'it cannot be a workflow and a step. Keep one of "use workflow" and "use step".',
+              ? `"${text}" is repeated. Remove one of them.`
+              : 'a function cannot be both a workflow and a step. Keep either "use workflow" or "use step".',
         });
       kind ??= found;
       statements.push(statement);
@@ -95,20 +95,20 @@ function textOf(literal: AstNode): string | undefined {
   return more.length > 0 ? undefined : (only?.["value"] as { cooked?: string } | undefined)?.cooked;
 }
 
-/** `isWhole`: the statement is nothing but this text. */
+/** `isWhole`: the statement consists only of this string. */
 function whyStray(literal: AstNode, text: string, isWhole: boolean, known: readonly string[]): string | undefined {
-  if (!isOurs(text)) {
-    const meant = isWhole || isOursBadlyWritten(text) ? meantBy(text, known) : undefined;
+  if (!isDirective(text)) {
+    const meant = isWhole || isDirectiveBadlyWritten(text) ? intendedDirective(text, known) : undefined;
     return meant && misspelt(text, meant);
   }
   const how =
     literal.type === "TemplateLiteral"
-      ? "it is in backticks, or it does not come first"
-      : "it does not come first, or not as a statement of its own";
-  return `"${text}" is no directive here: ${how}. Write it as the first statement of an async function or of the file: "${text}";`;
+      ? "it is in backticks, or it is not the first statement"
+      : "it is not the first statement, or it is part of a longer statement";
+  return `"${text}" is not a directive here: ${how}. Write it as the first statement of an async function or of the file: "${text}";`;
 }
 
-/** Why a function that is marked cannot be what it is marked as. */
+/** Why a function with this directive cannot be a workflow or a step; undefined if it can. */
 function whyNot(kind: Kind, { node, path, member }: FunctionSite): string | undefined {
   const a = `a ${kind}`;
   const memberKind = member?.["kind"];
@@ -117,14 +117,14 @@ function whyNot(kind: Kind, { node, path, member }: FunctionSite): string | unde
   if (node["generator"] === true) return `a generator cannot be ${a}. Make it an async function that returns its result.`;
   if (node["async"] !== true) return `only an async function can be ${a}. Write async before it.`;
   if (path === undefined)
-    return `this function has no name that the id of ${a} could be made of. Assign it to a constant, or declare it as a function.`;
+    return `${a} needs a name for its id, and this function has none. Assign it to a constant, or declare it as a function.`;
   if (isPrivateMethod(member))
     return `a private method cannot be ${a}. Make it public, or a private field that holds an async arrow function.`;
   const isObjectMethod = member?.type === "Property" && member["method"] === true;
   if (isObjectMethod && mentions(node, ["Super"])) return `super does not work in ${a} that is a member of an object. Use a class.`;
   const hasInstance = isObjectMethod || (member?.type === "MethodDefinition" && member["static"] !== true);
   if (kind === "workflow" && hasInstance && mentions(node, ["ThisExpression", "Super"]))
-    return "a workflow has no `this`: another process may go on with it. Make it static or a function, and pass what it needs as arguments.";
+    return "a workflow has no `this`: another process may continue it. Make it a function or a static method, and pass the values it needs as arguments.";
   return undefined;
 }
 
@@ -132,7 +132,7 @@ function isPrivateMethod(member: AstNode | undefined): boolean {
   return member?.type === "MethodDefinition" && child(member, "key")?.type === "PrivateIdentifier";
 }
 
-function sameNames(marked: readonly Marked[]): Problem[] {
+function sameNames(marked: readonly MarkedFunction[]): Problem[] {
   const seen = new Set<string>();
   return marked.flatMap(({ kind, path, node }) => {
     const id = `${kind} ${path}`;
@@ -140,17 +140,17 @@ function sameNames(marked: readonly Marked[]): Problem[] {
     seen.add(id);
     return isFirst
       ? []
-      : [{ at: node, message: `two ${kind}s of this file are named "${path}", and would have one id. Rename one of them.` }];
+      : [{ at: node, message: `two ${kind}s of this file are named "${path}" and would have the same id. Rename one of them.` }];
   });
 }
 
-/** The functions that a file exports under whatever name, itself and not from elsewhere. */
+/** The functions that a file declares and exports, under any name. */
 function exportedFunctions(program: AstNode): Set<AstNode> {
   const local = new Map<string, AstNode>();
   const exported = new Set<AstNode>();
   const names: string[] = [];
   const functionIn = (from: AstNode | undefined): AstNode | undefined => {
-    const value = bare(from);
+    const value = unwrap(from);
     return value && isFunction(value) ? value : undefined;
   };
   const declared = (declaration: AstNode): (readonly [string, AstNode | undefined])[] => {

@@ -1,11 +1,11 @@
 import MagicString from "magic-string";
 import { type AstNode, child, children, keyName } from "./ast.js";
-import type { Directives, Marked } from "./directives.js";
+import type { Directives, MarkedFunction } from "./directives.js";
 import type { FoundUse } from "./globals.js";
 import type { IdsOfFile } from "./ids.js";
 import type { SerdeClass } from "./serde-classes.js";
 
-/** What transformed code imports. */
+/** The module that transformed code imports. */
 export const runtimeModule = "onceflow/workflow/runtime";
 const prefix = "__onceflow_";
 
@@ -19,11 +19,11 @@ export interface EditOptions {
   readonly placeOf: (node: AstNode) => string;
 }
 
-/** Whatever is put in stands on a line that is there already: lines never move. */
+/** Edits the code. Insertions never add a line, so line numbers stay the same. */
 export function edit({ code, program, directives, uses, serdeClasses, ids, placeOf }: EditOptions): MagicString {
   const text = new MagicString(code);
   const imported = new Set<string>();
-  /** What is to be done first in a list of statements, or of a class. */
+  /** Statements to insert at the top of a block, a class body or the file. */
   const first = new Map<AstNode, string[]>();
   const local = (name: string) => {
     imported.add(name);
@@ -32,7 +32,7 @@ export function edit({ code, program, directives, uses, serdeClasses, ids, place
   const atTop = (block: AstNode, statement: string) => void first.set(block, [...(first.get(block) ?? []), statement]);
   const replace = ({ start, end }: AstNode, by: string) => void text.update(start, end, by + code.slice(start, end).replace(/[^\n]/g, ""));
 
-  const namesOf = (marked: Marked) => {
+  const namesOf = (marked: MarkedFunction) => {
     const names = ids.of(marked);
     return JSON.stringify(names.length === 1 ? names[0] : names);
   };
@@ -49,7 +49,7 @@ export function edit({ code, program, directives, uses, serdeClasses, ids, place
     text.prependRight(at.end, ")");
   }
 
-  const markDeclaration = (marked: Marked) => {
+  const markDeclaration = (marked: MarkedFunction) => {
     const { node, kind, block } = marked;
     const [id, where] = [namesOf(marked), JSON.stringify(placeOf(node))];
     const own = child(node, "id");
@@ -59,7 +59,7 @@ export function edit({ code, program, directives, uses, serdeClasses, ids, place
       if (own === undefined) text.appendLeft(afterKeyword, ` ${name}`);
       return atTop(block, `${local("workflow")}(${id}, ${where}, ${name});`);
     }
-    // The name is that of a hoisted function, as before; it calls another one, which has the body.
+    // The original name becomes a hoisted function, as it was before; it calls a second function, which has the body.
     const body = prefix + (own === undefined ? "default_body" : name);
     const call = `${local("callStep")}(${name}, ${id}, ${body}, this, [...arguments])`;
     text.appendLeft(node.start, `function ${name}(${parametersLike(node)}) { return ${call}; } `);
@@ -68,7 +68,7 @@ export function edit({ code, program, directives, uses, serdeClasses, ids, place
     atTop(block, `${local("hoistedStep")}(${name}, ${id}, ${body});`);
   };
 
-  const markMethod = (marked: Marked) => {
+  const markMethod = (marked: MarkedFunction) => {
     const { node, kind, member, classBody } = marked;
     const key = JSON.stringify(keyName(member as AstNode));
     const owner = member?.["static"] === true ? "this" : "this.prototype";
@@ -80,7 +80,7 @@ export function edit({ code, program, directives, uses, serdeClasses, ids, place
     atTop(classBody as AstNode, `${call};`);
   };
 
-  const markExpression = (marked: Marked) => {
+  const markExpression = (marked: MarkedFunction) => {
     const { node, kind, member } = marked;
     const id = namesOf(marked);
     const call = kind === "step" ? `${local("step")}(${id}, ` : `${local("workflow")}(${id}, ${JSON.stringify(placeOf(node))}, `;
@@ -110,7 +110,7 @@ export function edit({ code, program, directives, uses, serdeClasses, ids, place
   return text;
 }
 
-/** Behind the directives that stay, and a hashbang. */
+/** The offset after the hashbang and the directives that stay. */
 function topOf(block: AstNode): number {
   const body = children(block, block.type === "SwitchCase" ? "consequent" : "body");
   const statement = body.find((each) => typeof each["directive"] !== "string");
@@ -118,7 +118,7 @@ function topOf(block: AstNode): number {
   return body.at(-1)?.end ?? (block.type === "Program" ? block.end : block.start + 1);
 }
 
-/** As many as the function's `length` says. */
+/** Placeholder parameters, as many as the `length` of the function. */
 function parametersLike(node: AstNode): string {
   const params = children(node, "params").filter((each) => each["name"] !== "this");
   const optional = params.findIndex((each) => each.type === "AssignmentPattern" || each.type === "RestElement");

@@ -1,16 +1,19 @@
 import { OnceflowError } from "../core/errors/errors.js";
 
-/** Something in a file that cannot be what it says. */
+/** A problem in a file, for example a directive in a position where it has no effect. */
 export interface Finding {
   /** From 1. */
   readonly line: number;
   /** From 1. */
   readonly column: number;
-  /** What is wrong, and what to do. */
+  /** What is wrong and how to fix it. */
   readonly message: string;
 }
 
-/** A directive is where it cannot work. The first finding has its place in the fields; the message says all of them. */
+/**
+ * Thrown by `transform` and the loaders if a directive cannot work where it is. `line` and `column` are those of the first
+ * finding; the message lists all findings.
+ */
 export class TransformError extends OnceflowError {
   static override readonly kind: string = "TransformError";
   readonly file: string;
@@ -27,8 +30,8 @@ export class TransformError extends OnceflowError {
   }
 }
 
-/** Lines and columns of places in a text, both from 1. */
-export function placeIn(code: string, at: number): { readonly line: number; readonly column: number } {
+/** Line and column of an offset in a text, both from 1. */
+export function positionIn(code: string, at: number): { readonly line: number; readonly column: number } {
   const before = code.slice(0, at);
   const lineStart = before.lastIndexOf("\n") + 1;
   return { line: before.split("\n").length, column: at - lineStart + 1 };

@@ -1,10 +1,10 @@
-import { type AstNode, bare, child, children, keyName } from "./ast.js";
+import { type AstNode, child, children, keyName, unwrap } from "./ast.js";
 import type { Scope } from "./scope.js";
 
-/** What the run-time offers in place of globals: the same outside of workflows. */
+/** Functions of the runtime module that replace globals. Outside of workflows they behave like the globals. */
 type Substitute = "newDate" | "dateNow" | "dateText" | "random" | "uuid" | "fetch" | "setTimeout" | "setInterval" | "setImmediate";
 
-/** What transformed code calls the functions that hold a value back, and let it go. They are not looked into again. */
+/** Names of `held` and `released` in transformed code. Their arguments are not transformed again. */
 export const heldName = "__onceflow_held";
 export const releasedName = "__onceflow_released";
 
@@ -16,18 +16,19 @@ const functions: Readonly<Record<string, Substitute>> = {
   setImmediate: "setImmediate",
 };
 
-/** A place where a global is meant, if `root` is one there. */
+/** An expression that uses a global, provided that `root` is not declared in an enclosing scope. */
 export interface Use {
   readonly at: AstNode;
   readonly by: Substitute;
   /**
-   * What stands there then: the substitute, which looks the global up when it is called; a call of it; or, where the
-   * global is handed on as a value, that very value, held back in workflows. Who keeps a global in order to replace it
-   * must get the one that is there now: else its replacement would call itself.
+   * What replaces the expression. name: the substitute, which looks the global up when it is called. call: a call of the
+   * substitute. held, shorthand: if the code passes the global on as a value, that value wrapped by `held`, which works only
+   * outside of workflows. released: an assignment to the global. `held` must wrap the current value and not look it up
+   * later: code that saves a global in order to replace it would otherwise call its own replacement without end.
    */
   readonly form: "name" | "call" | "held" | "shorthand" | "released";
   readonly root: string;
-  /** The global that `root` has to be. Its import from node:crypto will do, too. */
+  /** The global that `root` must be; "" if `root` is an import from node:crypto. */
   readonly global: string;
 }
 
@@ -35,7 +36,7 @@ export interface FoundUse extends Use {
   readonly scope: Scope;
 }
 
-/** The clock, chance, timer or network that a node uses; nothing is known yet about who declares its name. */
+/** The clock, random number, timer or `fetch` that a node may use. The caller still has to check which scope declares its name. */
 export function useAt(node: AstNode, crypto: CryptoImports, isCallee: boolean): Use | undefined {
   const form = isCallee ? "name" : "held";
   switch (node.type) {
@@ -73,18 +74,18 @@ function useOfMember(node: AstNode, crypto: CryptoImports, form: Use["form"]): U
   return whole && itself && { at: node, by: itself, form, root: whole.root, global: whole.root };
 }
 
-/** `x`, and `globalThis.x`: both mean x, if their first name is a global. */
+/** `x` and `globalThis.x`: both refer to the global x if their first name is a global. */
 function globalAt(from: AstNode | undefined): { readonly name: string; readonly root: string } | undefined {
-  const node = bare(from);
+  const node = unwrap(from);
   if (node?.type === "Identifier") return { name: String(node["name"]), root: String(node["name"]) };
-  const object = node?.type === "MemberExpression" ? bare(child(node, "object")) : undefined;
+  const object = node?.type === "MemberExpression" ? unwrap(child(node, "object")) : undefined;
   const name = node && keyName(node);
   if (object?.type !== "Identifier" || name === undefined) return undefined;
   const root = String(object["name"]);
   return root === "globalThis" || root === "global" ? { name, root } : undefined;
 }
 
-/** What a file calls node:crypto and its randomUUID. */
+/** Local names of node:crypto (`whole`) and of its randomUUID (`named`) in a file. */
 export interface CryptoImports {
   readonly whole: ReadonlySet<string>;
   readonly named: ReadonlySet<string>;
@@ -104,8 +105,8 @@ export function cryptoImportsOf(program: AstNode): CryptoImports {
   return { whole, named };
 }
 
-/** Whether the name means there what the use takes it for. */
-export function isMeant({ root, global, scope }: FoundUse, file: Scope): boolean {
-  const owner = scope.whose(root);
+/** Whether the name really refers to the global, or to the import from node:crypto, in its scope. */
+export function refersToGlobal({ root, global, scope }: FoundUse, file: Scope): boolean {
+  const owner = scope.declaringScope(root);
   return global === "" ? owner === file : owner === undefined;
 }

@@ -1,9 +1,9 @@
 import { closest } from "../core/errors/closest.js";
 
-const ours = ["use step", "use workflow"] as const;
-type Ours = (typeof ours)[number];
+const directives = ["use step", "use workflow"] as const;
+type Directive = (typeof directives)[number];
 
-/** Directives of others. The option `directives` adds to them. */
+/** Directives of other tools. The option `directives` adds to them. */
 const others: ReadonlySet<string> = new Set([
   "use strict",
   "use asm",
@@ -19,11 +19,11 @@ const others: ReadonlySet<string> = new Set([
   "use gpu",
 ]);
 
-export function isOurs(text: string): text is Ours {
-  return (ours as readonly string[]).includes(text);
+export function isDirective(text: string): text is Directive {
+  return (directives as readonly string[]).includes(text);
 }
 
-/** As it would be without needless spaces, hyphens and capitals. */
+/** Lower case, with single spaces instead of hyphens, underscores and repeated spaces. */
 function normalised(text: string): string {
   return text
     .toLowerCase()
@@ -33,16 +33,17 @@ function normalised(text: string): string {
 }
 
 /**
- * The directive of ours that a text was probably meant to be: at most two mistakes away from it. A misspelt one would
- * leave a plain function, whose effect happens again with every replay. Undefined when the text is ours, or another's.
+ * The directive that a misspelt text was probably meant to be: one at most two edits away. An unreported misspelt directive
+ * would leave a plain function, whose effect happens again with every replay. Undefined if the text is spelt correctly, or
+ * is a directive of another tool.
  */
-export function meantBy(text: string, known: readonly string[] = []): Ours | undefined {
-  // All that is as near as this begins with "u" or "su": the quick look at a whole file relies on it.
-  if (isOurs(text) || others.has(text) || known.includes(text) || !/^\s*s?u/i.test(text)) return undefined;
-  return closest(normalised(text), ours) as Ours | undefined;
+export function intendedDirective(text: string, known: readonly string[] = []): Directive | undefined {
+  // Every text within two edits that is reported begins with "u" or "su": the quick test of whole files relies on it.
+  if (isDirective(text) || others.has(text) || known.includes(text) || !/^\s*s?u/i.test(text)) return undefined;
+  return closest(normalised(text), directives) as Directive | undefined;
 }
 
-/** As `meantBy`, but only where nothing is wrong beside spaces, hyphens and capitals. */
-export function isOursBadlyWritten(text: string): boolean {
-  return !isOurs(text) && isOurs(normalised(text));
+/** True if the text is a directive except for spaces, hyphens, underscores and capitals. */
+export function isDirectiveBadlyWritten(text: string): boolean {
+  return !isDirective(text) && isDirective(normalised(text));
 }

@@ -2,12 +2,12 @@ import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { languageOf } from "./ast.js";
 
-/** Few files lead to the directives of a package; a big package without any is not read to its end. */
+/** Directives of a package are found within a few files; this bounds the search in a big package without any. */
 const filesMax = 300;
 
 const relativeImport = /\b(?:from|import|require)\s*\(?\s*["'](\.[^"']*)["']/g;
 
-/** Import statements alone: CommonJS has none. */
+/** Matches import statements only, not `require` or `import()`. */
 const relativeStatement = /\b(?:from|import)\s*["'](\.[^"']*)["']/g;
 
 interface SourceFile {
@@ -15,7 +15,7 @@ interface SourceFile {
   readonly code: string;
 }
 
-/** These files and the files that they import or require by relative paths, and so on. */
+/** These files and, transitively, the files that they import or require by relative paths. */
 export function* filesFrom(entries: readonly string[], imports: RegExp = relativeImport): Generator<SourceFile> {
   const queue = [...entries];
   const seen = new Set<string>();
@@ -28,7 +28,7 @@ export function* filesFrom(entries: readonly string[], imports: RegExp = relativ
   }
 }
 
-/** The files behind the import statements of a module, without the module itself. */
+/** The files that a module imports statically by relative paths, transitively, without the module itself. */
 export function filesBehind(file: string, code: string): Generator<SourceFile> {
   return filesFrom(importedBy(file, code, relativeStatement), relativeStatement);
 }

@@ -1,9 +1,9 @@
 import { type AstNode, child, children } from "./ast.js";
 
-/** The names that some part of the code declares. A name that no scope around it declares is a global. */
+/** The names that a block, function or file declares. A name that no enclosing scope declares is a global. */
 export class Scope {
   readonly parent: Scope | undefined;
-  /** Of a function, or the file: where `var` goes. */
+  /** The scope of a function or of the file: `var` declares names here. */
   readonly isFunction: boolean;
   readonly #names = new Set<string>();
 
@@ -20,13 +20,13 @@ export class Scope {
     return this.isFunction || this.parent === undefined ? this : this.parent.varScope;
   }
 
-  /** Undefined: a global. To be asked when everything is declared: functions and `var` count before their lines. */
-  whose(name: string): Scope | undefined {
-    return this.#names.has(name) ? this : this.parent?.whose(name);
+  /** The nearest scope that declares the name; undefined for a global. Valid only after the whole file was walked, because functions and `var` are hoisted. */
+  declaringScope(name: string): Scope | undefined {
+    return this.#names.has(name) ? this : this.parent?.declaringScope(name);
   }
 }
 
-/** The names that a parameter, a variable or a pattern of them declares. */
+/** The names that a parameter, a variable or a destructuring pattern declares. */
 export function* boundNames(pattern: AstNode | undefined): Generator<string> {
   switch (pattern?.type) {
     case "Identifier":
@@ -47,7 +47,7 @@ export function* boundNames(pattern: AstNode | undefined): Generator<string> {
   }
 }
 
-/** Everything in a pattern that is code, and not a name that it declares: default values, and keys that are computed. */
+/** The code inside a destructuring pattern: default values and computed keys. */
 export function* patternCode(pattern: AstNode | undefined): Generator<AstNode> {
   switch (pattern?.type) {
     case "AssignmentPattern":

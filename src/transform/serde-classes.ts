@@ -1,7 +1,7 @@
-import { type AstNode, bare, child, children, eachBelow } from "./ast.js";
+import { type AstNode, child, children, eachBelow, unwrap } from "./ast.js";
 import type { Problem } from "./directives.js";
 
-/** A class that says by `static [WORKFLOW_SERIALIZE]` how its instances are stored. */
+/** A class with `static [WORKFLOW_SERIALIZE]`. */
 export interface SerdeClass {
   readonly body: AstNode;
   readonly name: string;
@@ -14,7 +14,7 @@ export interface SerdeClasses {
 
 const exportedName = "WORKFLOW_SERIALIZE";
 const symbolKey = "workflow-serialize";
-/** What transformed code calls to register a class: a file that has it was transformed before. */
+/** Name of the registration call in transformed code: a file that contains it was already transformed. */
 const registered = "__onceflow_serdeClass";
 
 const none: SerdeClasses = { classes: [], problems: [] };
@@ -47,11 +47,11 @@ export function serdeClassesIn(program: AstNode, code: string): SerdeClasses {
   return { classes, problems };
 }
 
-const nameless = `a class with static [${exportedName}] needs a name, which is stored with its instances. Give it one.`;
+const nameless = `a class with static [${exportedName}] needs a name, because the name is stored with its instances. Give the class a name.`;
 const sameName = (name: string) =>
-  `two classes of this file with static [${exportedName}] are named "${name}", and would be stored under one name. Rename one of them.`;
+  `two classes of this file with static [${exportedName}] are named "${name}" and would be stored under the same name. Rename one of them.`;
 
-/** What the file calls the symbol: an import, or a constant that holds `Symbol.for("workflow-serialize")`. */
+/** Local names of the symbol in this file: imports, and constants that hold `Symbol.for("workflow-serialize")`. */
 function symbolNames(program: AstNode): ReadonlySet<string> {
   const names = new Set<string>();
   for (const statement of children(program, "body")) {
@@ -66,13 +66,13 @@ function symbolNames(program: AstNode): ReadonlySet<string> {
 
 function isSerializer(member: AstNode, names: ReadonlySet<string>): boolean {
   if (member["static"] !== true || member["computed"] !== true) return false;
-  const key = bare(child(member, "key"));
+  const key = unwrap(child(member, "key"));
   return key?.type === "Identifier" ? names.has(String(key["name"])) : isSymbol(key);
 }
 
 /** `Symbol.for("workflow-serialize")` */
 function isSymbol(from: AstNode | undefined): boolean {
-  const node = bare(from);
+  const node = unwrap(from);
   const callee = node?.type === "CallExpression" ? child(node, "callee") : undefined;
   if (node === undefined || callee?.type !== "MemberExpression") return false;
   const [object, property] = [child(callee, "object"), child(callee, "property")];

@@ -1,45 +1,45 @@
-import { type AstNode, bare, child, children, eachBelow, isFunction, isSheath, keyName, type Parsed } from "./ast.js";
+import { type AstNode, child, children, eachBelow, isFunction, isWrapper, keyName, type Parsed, unwrap } from "./ast.js";
 import { type CryptoImports, cryptoImportsOf, type FoundUse, heldName, releasedName, useAt } from "./globals.js";
 import { boundNames, patternCode, Scope } from "./scope.js";
 
-/** A function of a file, and what its place says about it. */
+/** A function in a file, with the path that names it and the code around it. */
 export interface FunctionSite {
   readonly node: AstNode;
   /**
-   * Such as "outer/inner", "Order.prototype.charge" or "weather/tool/execute": the path of everything around it that has
-   * a name, or is a branch. Undefined when nothing there gives the function itself a name.
+   * Such as "outer/inner", "Order.prototype.charge" or "weather/tool/execute": the names of everything that encloses the
+   * function, including calls and branches. Undefined if the code gives the function itself no name.
    */
   readonly path: string | undefined;
   /** The path by the rules of version 0.1, which left out calls and branches. */
   readonly formerPath: string | undefined;
-  /** The member of a class or an object that it is the value of. */
+  /** The class or object member whose value is this function. */
   readonly member: AstNode | undefined;
   readonly classBody: AstNode | undefined;
-  /** The list of statements that it stands in: where declarations are hoisted to. */
+  /** The enclosing list of statements, to which declarations are hoisted. */
   readonly block: AstNode;
 }
 
-/** Everything about a file that the transform wants to know, found in one walk. */
+/** Everything that the transform needs to know about a file, collected in one walk over the syntax tree. */
 export interface Survey {
   readonly functions: readonly FunctionSite[];
   readonly uses: readonly FoundUse[];
-  /** Statements that are nothing but a text, or begin with one, outside of prologues. */
+  /** Statements outside of prologues that are, or begin with, a string literal. */
   readonly strays: readonly { readonly statement: AstNode; readonly literal: AstNode }[];
   readonly fileScope: Scope;
-  /** It speaks CommonJS: `require`, `module` and `exports` are nobody's but Node's. */
+  /** The file uses `require`, `module` or `exports` without declaring them, so it is CommonJS. */
   readonly isCommonJs: boolean;
 }
 
-/** What is known about a place from what is around it. */
-interface Around {
+/** What the walk knows about the code that encloses a node. */
+interface Enclosing {
   readonly scope: Scope;
   readonly block: AstNode;
   readonly prefix: Paths;
-  /** Of the class whose members these are. */
+  /** Set while the walk visits the members of a class. */
   readonly classBody?: AstNode | undefined;
 }
 
-/** A path, or what paths begin with: "outer/", "Order.". By today's rules, and by those of version 0.1. */
+/** A path or a prefix of paths ("outer/", "Order."), by today's rules and by the rules of version 0.1. */
 interface Paths {
   readonly path: string;
   readonly former: string;
@@ -47,14 +47,14 @@ interface Paths {
 
 const joined = ({ path, former }: Paths, more: string): Paths => ({ path: path + more, former: former + more });
 
-/** What an expression is to what it stands in. */
+/** How the enclosing code uses an expression. */
 interface Role {
-  /** The name that it has because it stands there. */
+  /** The name that the enclosing code gives the expression, for example the variable that it initialises. */
   readonly given?: Paths | undefined;
   readonly member?: AstNode;
-  /** It is written to, deleted, or only asked for its type. */
+  /** The expression is assigned to, deleted, or the operand of `typeof`. */
   readonly isTarget?: boolean;
-  /** It is called there. */
+  /** The expression is called. */
   readonly isCallee?: boolean;
 }
 
@@ -66,8 +66,8 @@ const blocks = new Set(["BlockStatement", "StaticBlock", "TSModuleBlock"]);
 const scopes = new Set([...blocks, "ForStatement", "ForInStatement", "ForOfStatement", "SwitchStatement", "CatchClause"]);
 const commonJs = new Set(["require", "module", "exports"]);
 
-/** Undefined when its nesting is deeper than our stack: some thousand levels. */
-export function surveyed(program: AstNode): Survey | undefined {
+/** Undefined if the code is nested deeper than the call stack allows: some thousand levels. */
+export function trySurvey(program: AstNode): Survey | undefined {
   try {
     return survey(program);
   } catch (error) {
@@ -76,7 +76,7 @@ export function surveyed(program: AstNode): Survey | undefined {
   }
 }
 
-/** Whether a file is CommonJS: by its name or its syntax, else by the names that it uses. */
+/** Whether a file is CommonJS: decided by its extension or syntax, else by the names that it uses. */
 export function isCommonJs({ isModule }: Pick<Parsed, "isModule">, survey: Pick<Survey, "isCommonJs">): boolean {
   return !(isModule ?? !survey.isCommonJs);
 }
@@ -100,16 +100,16 @@ class Surveyor implements Survey {
   }
 
   get isCommonJs(): boolean {
-    return this.#commonJs.some(({ name, scope }) => scope.whose(name) === undefined);
+    return this.#commonJs.some(({ name, scope }) => scope.declaringScope(name) === undefined);
   }
 
-  below(node: AstNode, around: Around): void {
+  below(node: AstNode, around: Enclosing): void {
     eachBelow(node, (each) => this.#visit(each, around));
   }
 
-  #visit(node: AstNode, outside: Around, role = none): void {
+  #visit(node: AstNode, outside: Enclosing, role = none): void {
     if (isFunction(node)) return this.#function(node, outside, role);
-    if (isSheath(node)) return this.#visit(child(node, "expression") as AstNode, outside, role);
+    if (isWrapper(node)) return this.#visit(child(node, "expression") as AstNode, outside, role);
     if (!role.isTarget && this.#use(node, outside.scope, role.isCallee ?? false)) return;
     if (node.type === "ClassDeclaration" || node.type === "ClassExpression") return this.#class(node, outside, role);
     if (node.type === "ObjectExpression" && role.given) return this.below(node, { ...outside, prefix: joined(role.given, ".") });
@@ -172,7 +172,7 @@ class Surveyor implements Survey {
       case "ObjectPattern":
       case "AssignmentPattern":
       case "RestElement":
-        // They are assigned to.
+        // Destructuring assignment: the names are targets, only defaults and computed keys are code.
         for (const code of patternCode(node)) this.#visit(code, around);
         return;
     }
@@ -180,15 +180,15 @@ class Surveyor implements Survey {
     else this.below(node, around);
   }
 
-  /** `const make = () => async () => …`: the function that is returned is called make/return. */
-  #returned(node: AstNode, around: Around): void {
-    const isUnnamed = isFunction(bare(node) ?? node) && !child(bare(node) ?? node, "id");
+  /** `const make = () => async () => …`: the path of the returned function is make/return. */
+  #returned(node: AstNode, around: Enclosing): void {
+    const isUnnamed = isFunction(unwrap(node) ?? node) && !child(unwrap(node) ?? node, "id");
     this.#visit(node, around, isUnnamed ? { given: joined(around.prefix, "return") } : none);
   }
 
-  /** What stands in the arguments of a call has the name of what is called in its path. */
-  #call(node: AstNode, around: Around): void {
-    const called = bare(child(node, "callee"));
+  /** Functions in the arguments of a call have the name of the callee in their path. */
+  #call(node: AstNode, around: Enclosing): void {
+    const called = unwrap(child(node, "callee"));
     const inside = within(around, dotted(called) ?? (called?.type === "MemberExpression" ? keyName(called) : undefined));
     eachBelow(node, (each, field) => {
       if (field === "callee") this.#visit(each, around, node.type === "CallExpression" ? callee : none);
@@ -196,7 +196,7 @@ class Surveyor implements Survey {
     });
   }
 
-  #block(node: AstNode, around: Around): void {
+  #block(node: AstNode, around: Enclosing): void {
     const scope = new Scope(around.scope, node.type === "StaticBlock" || node.type === "TSModuleBlock");
     if (node.type === "CatchClause") this.#declare(scope, child(node, "param"));
     const inside = { ...around, scope, block: blocks.has(node.type) ? node : around.block };
@@ -208,7 +208,7 @@ class Surveyor implements Survey {
     for (const name of boundNames(id)) scope.declare(name);
   }
 
-  /** Whether this is one; what it is made of is then no other. */
+  /** Records a use of a global. True if the node is an identifier that is one: then there is nothing below it to visit. */
   #use(node: AstNode, scope: Scope, isCallee: boolean): boolean {
     const use = useAt(node, this.#crypto, isCallee);
     if (use) this.uses.push({ ...use, scope });
@@ -216,7 +216,7 @@ class Surveyor implements Survey {
     return use !== undefined && node.type === "Identifier";
   }
 
-  /** `globalThis.fetch = real` puts back what was kept: the global itself, not what it was handed on as. */
+  /** `globalThis.fetch = real` restores a saved global: the value must be the original, not the wrapper that `held` returned. */
   #replacement(node: AstNode, scope: Scope): void {
     const use = useAt(child(node, "left") as AstNode, this.#crypto, false);
     const right = child(node, "right") as AstNode;
@@ -224,7 +224,7 @@ class Surveyor implements Survey {
     if (use && use.global !== "" && !isDone && !isFunction(right)) this.uses.push({ ...use, at: right, form: "released", scope });
   }
 
-  #function(node: AstNode, { scope: outer, block, prefix, classBody }: Around, { given, member }: Role): void {
+  #function(node: AstNode, { scope: outer, block, prefix, classBody }: Enclosing, { given, member }: Role): void {
     const id = child(node, "id");
     const isDeclaration = node.type === "FunctionDeclaration";
     if (isDeclaration) this.#declare(outer, id);
@@ -235,7 +235,7 @@ class Surveyor implements Survey {
     if (!isDeclaration) this.#declare(scope, id);
     if (node.type !== "ArrowFunctionExpression") scope.declare("arguments");
     const body = child(node, "body") as AstNode;
-    const inside: Around = { scope, block: body, prefix: paths === undefined ? prefix : joined(paths, "/") };
+    const inside: Enclosing = { scope, block: body, prefix: paths === undefined ? prefix : joined(paths, "/") };
     for (const param of children(node, "params")) {
       this.#declare(scope, param);
       for (const code of patternCode(param)) this.#visit(code, inside);
@@ -245,7 +245,7 @@ class Surveyor implements Survey {
     else this.below(body, inside);
   }
 
-  #variables(node: AstNode, here: Around): void {
+  #variables(node: AstNode, here: Enclosing): void {
     const scope = node["kind"] === "var" ? here.scope.varScope : here.scope;
     for (const declarator of children(node, "declarations")) {
       const id = child(declarator, "id");
@@ -257,7 +257,7 @@ class Surveyor implements Survey {
     }
   }
 
-  #class(node: AstNode, around: Around, { given }: Role): void {
+  #class(node: AstNode, around: Enclosing, { given }: Role): void {
     const id = child(node, "id");
     const scope = new Scope(around.scope);
     if (node.type === "ClassDeclaration") this.#declare(around.scope, id);
@@ -270,8 +270,8 @@ class Surveyor implements Survey {
     });
   }
 
-  /** Of a class or an object: its value is named by its key. */
-  #member(node: AstNode, around: Around): void {
+  /** A member of a class or an object: its key names its value. */
+  #member(node: AstNode, around: Enclosing): void {
     const key = child(node, "key") as AstNode;
     const value = child(node, "value");
     for (const decorator of children(node, "decorators")) this.#visit(decorator, around);
@@ -287,14 +287,14 @@ class Surveyor implements Survey {
     if (value) this.#visit(value, around, { given, member: node });
   }
 
-  #namespace(node: AstNode, around: Around): void {
+  #namespace(node: AstNode, around: Enclosing): void {
     const [id, body] = [child(node, "id"), child(node, "body")];
     this.#declare(around.scope, id);
     const prefix = id?.type === "Identifier" ? joined(around.prefix, `${String(id["name"])}.`) : around.prefix;
     if (body) this.#visit(body, { ...around, prefix });
   }
 
-  #enum(node: AstNode, here: Around): void {
+  #enum(node: AstNode, here: Enclosing): void {
     this.#declare(here.scope, child(node, "id"));
     const scope = new Scope(here.scope);
     const members = children(child(node, "body") ?? node, "members");
@@ -321,7 +321,7 @@ function leftmost(node: AstNode): AstNode | undefined {
   return field === undefined || isFunction(node) ? children(node, "expressions")[0] : child(node, field);
 }
 
-/** `a.b = async () => …` is called a.b. */
+/** `a.b = async () => …`: the function's path is a.b. */
 function nameOfTarget(prefix: Paths, target: AstNode | undefined): Paths | undefined {
   const name = dotted(target);
   return name === undefined ? undefined : joined(prefix, name);
@@ -334,7 +334,7 @@ function dotted(node: AstNode | undefined): string | undefined {
   return object === undefined || key === undefined ? undefined : `${object}.${key}`;
 }
 
-/** The segment that stands for a branch, by its field. Never a number: a number would shift with the next edit. */
+/** The path segment of a branch, by its field. Segments are words, because numbers would shift when the code is edited. */
 const branches: Readonly<Record<string, string>> = {
   consequent: "if",
   alternate: "else",
@@ -344,13 +344,13 @@ const branches: Readonly<Record<string, string>> = {
 };
 
 function caseOf(node: AstNode): string {
-  const test = bare(child(node, "test"));
+  const test = unwrap(child(node, "test"));
   if (test === undefined) return "default";
   return `case ${test.type === "Literal" ? String(test["value"]) : (dotted(test) ?? "")}`.trim();
 }
 
-/** Inside of something that paths of version 0.1 did not have in them. */
-function within(around: Around, segment: string | undefined): Around {
+/** Adds a path segment that paths of version 0.1 did not have. */
+function within(around: Enclosing, segment: string | undefined): Enclosing {
   if (segment === undefined) return around;
   const { path, former } = around.prefix;
   return { ...around, prefix: { path: `${path}${segment}/`, former } };

@@ -24,7 +24,7 @@ function findings(code: string, file = "app.ts"): string[] {
   return [];
 }
 
-describe("a directive in a wrong place", () => {
+describe("a directive in a wrong position is reported", () => {
   const wrong: Readonly<Record<string, readonly [code: string, ...messages: string[]]>> = {
     "a function that is not async": [
       'export function f() {\n  "use step";\n}',
@@ -37,22 +37,22 @@ describe("a directive in a wrong place", () => {
     "a constructor": ['class A { constructor() { "use workflow"; } }', "a constructor cannot be a workflow."],
     "after a statement": [
       'async function f() {\n  await g();\n  "use step";\n}',
-      'app.ts:3:3: "use step" is no directive here: it does not come first',
+      'app.ts:3:3: "use step" is not a directive here: it is not the first statement',
     ],
-    "in a block": ['async function f() { if (x) { "use step"; } }', '"use step" is no directive here'],
-    "at the end of a file": ['export const x = 1;\n"use workflow";', 'app.ts:2:1: "use workflow" is no directive here'],
-    "in backticks": ["async function f() { `use step`; }", 'app.ts:1:22: "use step" is no directive here: it is in backticks'],
-    "in parentheses": ['async function f() { ("use step"); }', '"use step" is no directive here'],
+    "in a block": ['async function f() { if (x) { "use step"; } }', '"use step" is not a directive here'],
+    "at the end of a file": ['export const x = 1;\n"use workflow";', 'app.ts:2:1: "use workflow" is not a directive here'],
+    "in backticks": ["async function f() { `use step`; }", 'app.ts:1:22: "use step" is not a directive here: it is in backticks'],
+    "in parentheses": ['async function f() { ("use step"); }', '"use step" is not a directive here'],
     "without its semicolon, before a parenthesis": [
       'async function f() {\n  "use step"\n  (await g());\n}',
-      'app.ts:2:3: "use step" is no directive here',
+      'app.ts:2:3: "use step" is not a directive here',
     ],
-    both: ['async function f() {\n  "use workflow";\n  "use step";\n}', "app.ts:3:3: it cannot be a workflow and a step."],
+    both: ['async function f() {\n  "use workflow";\n  "use step";\n}', "app.ts:3:3: a function cannot be both a workflow and a step."],
     "both, on top of a file": [
       '"use step"; "use workflow";\nexport async function f() {}',
-      "app.ts:1:13: it cannot be a workflow and a step.",
+      "app.ts:1:13: a function cannot be both a workflow and a step.",
     ],
-    twice: ['async function f() { "use step"; "use step"; }', '"use step" is said twice.'],
+    twice: ['async function f() { "use step"; "use step"; }', '"use step" is repeated.'],
     "use steps": ['async function f() { "use steps"; }', 'app.ts:1:22: "use steps" is not a directive. Write "use step".'],
     "use Workflow": ['async function f() { "use Workflow"; }', 'Write "use workflow".'],
     "two spaces": ['async function f() { "use  step"; }', 'Write "use step".'],
@@ -75,13 +75,13 @@ describe("a directive in a wrong place", () => {
       'app.ts:1:1: "use worklfow" is not a directive. Write "use workflow".',
     ],
     "misspelt, after statements": ['async function f() { g(); "use stpe"; }', 'Write "use step".'],
-    "misspelt, behind a text and a word that begins with u": [
+    "misspelt, after a string and a word that begins with u": [
       'const a = "b"\nusing; async function f() { "use stpe"; }',
       'Write "use step".',
     ],
     "misspelt, in a function that is not async": ['function f() { "use stpe"; }', 'Write "use step".'],
-    "no name": ['items.map(async (x) => { "use step"; });', "app.ts:1:11: this function has no name"],
-    "a computed name": ['class A { async [name]() { "use step"; } }', "this function has no name"],
+    "no name": ['items.map(async (x) => { "use step"; });', "app.ts:1:11: a step needs a name for its id"],
+    "a computed name": ['class A { async [name]() { "use step"; } }', "a step needs a name for its id"],
     "a private method": ['class A { async #m() { "use step"; } }', "a private method cannot be a step."],
     "super in a member of an object": ['const a = { async m() { "use step"; return super.m(); } };', "super does not work in a step"],
     "this in a workflow of an instance": ['class A { async m() { "use workflow"; return () => this.x; } }', "a workflow has no `this`"],
@@ -101,7 +101,7 @@ describe("a directive in a wrong place", () => {
     for (const [i, message] of messages.entries()) expect(found[i]).toContain(message);
   });
 
-  test("all findings of a file at once, in their order, with the first one's place in the error", () => {
+  test("all findings of a file are reported at once, in order, and the error has the position of the first", () => {
     const code = 'function a() { "use step"; }\nasync function b() { "use steps"; }\nasync function c() { g(); "use step"; }';
     expect(findings(code).map((each) => each.slice(0, each.indexOf(": ")))).toEqual(["app.ts:1:1", "app.ts:2:22", "app.ts:3:27"]);
     expect.assertions(3);
@@ -113,7 +113,7 @@ describe("a directive in a wrong place", () => {
     }
   });
 
-  test("in CommonJS; clocks there are left alone", () => {
+  test("a directive in CommonJS is an error; clocks in CommonJS are not replaced", () => {
     expect(findings('module.exports = { f: async () => { "use step"; } };', "app.js")[0]).toContain(
       "app.js:1:37: directives need an ES module",
     );
@@ -124,7 +124,7 @@ describe("a directive in a wrong place", () => {
   });
 });
 
-describe("a text that is no directive of ours", () => {
+describe("a string that is not a directive", () => {
   const others = [
     "use strict",
     "use client",
@@ -141,7 +141,7 @@ describe("a text that is no directive of ours", () => {
     expect(transformed(`"${text}"; export async function f() { "${text}"; fetch; }`)).toContain(`"${text}"`);
   });
 
-  test("a misspelt one passes where it is no statement of its own", () => {
+  test("a misspelt directive passes if it is part of a longer statement", () => {
     expect(
       findings(
         'export const a = "use stpe"; g("use stepp"); "use set".split(" "); export function f(a = "use worflow") { return ["user step"]; }',
@@ -149,14 +149,14 @@ describe("a text that is no directive of ours", () => {
     ).toEqual([]);
   });
 
-  test("one that is near to ours passes when it is said to be a directive", () => {
+  test("a similar string passes if the option directives lists it", () => {
     const code = 'async function f() { "use stop"; }';
     expect(findings(code)).toEqual([expect.stringContaining('"use stop" is not a directive. Write "use step".')]);
     expect(() => transform(code, { file: "/project/app.ts", root, directives: ["use stop"] })).not.toThrow();
   });
 });
 
-test("code that is nested too deeply for us passes, unless it has directives", () => {
+test("code that is nested too deeply to be analysed passes, unless it has directives", () => {
   const deep = `export const x = Date${".now()".repeat(5000)};`;
   expect(transformed(deep)).toBeUndefined();
   expect(findings(`${deep}\nasync function f() { "use step"; }`)).toEqual([
@@ -164,17 +164,17 @@ test("code that is nested too deeply for us passes, unless it has directives", (
   ]);
 });
 
-describe("what is left alone, by identity", () => {
+describe("code that is returned unchanged", () => {
   const alone: Readonly<Record<string, string>> = {
-    "nothing of interest": "export const a = 1;",
+    "code without directives and globals": "export const a = 1;",
     "a comment": "// use step, new Date(), fetch()\nexport const a = 1;",
-    "a text": 'const a = "Date.now()"; log("use step");',
-    "a directive of others": '"use client"; "use server"; export const a = 1;',
+    "a string": 'const a = "Date.now()"; log("use step");',
+    "a directive of another tool": '"use client"; "use server"; export const a = 1;',
     "Date with arguments": "const a = [new Date(5), Date.parse(x), Date.UTC(1), x instanceof Date, class extends Date {}, Date];",
     "other members":
       "const a = [Math.max(1, random), crypto.randomBytes(1), o.fetch(), o.Date.now(), o.setTimeout, { fetch: 1, setTimeout() {} }];",
-    "asked for its type": 'const a = typeof fetch === "function" && typeof globalThis.fetch;',
-    "written to":
+    "operands of typeof": 'const a = typeof fetch === "function" && typeof globalThis.fetch;',
+    "targets of assignments":
       "globalThis.fetch = () => 1; Math.random = async function () {}; delete globalThis.fetch; [fetch] = []; ({ fetch } = o); for (fetch of a); fetch++;",
     parameters: "function f(fetch, { Date }, [setTimeout = 1], ...crypto) { fetch(); Date.now(); setTimeout(); crypto.randomUUID(); }",
     "let, const and class": "{ let fetch; const Date = 1; class Math {} fetch(); new Date(); Math.random(); }",
@@ -201,18 +201,18 @@ describe("what is left alone, by identity", () => {
     expect(transform("fetch()", { file: "/project/a.css", root })).toBeUndefined();
   });
 
-  test("what is declared in one place is a global in another", () => {
+  test("a name that is declared in one scope is a global in another", () => {
     expect(rewritten("function f(fetch) { fetch(1); }\nfetch(2); { const Date = 1; } Date.now();")).toBe(
       "function f(fetch) { fetch(1); }\n$fetch(2); { const Date = 1; } $dateNow();",
     );
   });
 
-  test("`declare` says that there is a global", () => {
+  test("`declare` does not declare a name: it refers to a global", () => {
     expect(rewritten("declare function fetch(): void; declare const Date: any;\nfetch(); Date.now();")).toContain("$fetch(); $dateNow();");
   });
 });
 
-describe("clocks, chance and the network", () => {
+describe("clocks, random numbers, timers and fetch are replaced", () => {
   const changed: readonly (readonly [from: string, to: string])[] = [
     ["new Date()", "$newDate()"],
     ["new Date", "$newDate()"],
@@ -249,7 +249,7 @@ describe("clocks, chance and the network", () => {
     expect(rewritten(`${from}; export {};`)).toBe(`${to}; export {};`);
   });
 
-  test("randomUUID of node:crypto, under whatever name", () => {
+  test("randomUUID of node:crypto, under any local name", () => {
     const imports =
       'import { randomUUID as id, randomBytes } from "node:crypto"; import whole from "crypto"; import * as space from "node:crypto";';
     expect(rewritten(`${imports} id(); whole.randomUUID(); space.randomUUID(); whole.randomBytes(1); { const id = f; id(); }`)).toBe(
@@ -296,7 +296,7 @@ describe("ids", () => {
       "step//src/app.ts//o.b",
       "step//src/app.ts//o.c.d",
     ],
-    "members of what is handed to a call": [
+    "members of an argument of a call": [
       'const a = tool({ execute: async () => { "use step"; } }); export const b = await tool([{ async execute() { "use step"; } }]);\nregister({ execute: async () => { "use step"; } }); export default new Agent({ x: { execute: async () => { "use step"; } } });',
       "step//src/app.ts//execute",
       "step//src/app.ts//x.execute",
@@ -305,7 +305,7 @@ describe("ids", () => {
       "step//src/app.ts//register/execute",
       "step//src/app.ts//default/Agent/x.execute",
     ],
-    "one that is handed to a call has the path that it has beside others": [
+    "a single function in an argument has the same path as one of several": [
       'const a = tool({ execute: async () => { "use step"; } });',
       "step//src/app.ts//a/tool/execute",
       "step//src/app.ts//execute",
@@ -352,14 +352,14 @@ describe("ids", () => {
       "step//src/app.ts//c",
     ],
     "a default export by name": ['"use workflow";\nasync function a() {}\nexport default a;', "workflow//src/app.ts//a"],
-    "what a name cannot hold": ['const o = { async "a#b"() { "use step"; } };', "step//src/app.ts//o.a%23b"],
+    "characters that a name cannot contain": ['const o = { async "a#b"() { "use step"; } };', "step//src/app.ts//o.a%23b"],
   };
   test.for(Object.entries(names))("%s", ([, [code, ...ids]]) => {
     const found = [...(transformed(code, "src/app.ts") ?? "").matchAll(/"((?:step|workflow)\/\/[^"]*)"/g)].map(([, id]) => id);
     expect([...new Set(found)].sort()).toEqual([...ids].sort());
   });
 
-  test("have the name of the package, and ids relative to the root as former ones", () => {
+  test("contain the name of the package; ids relative to the root are former ids", () => {
     const repository = resolve(import.meta.dirname, "../..");
     const code = 'export async function f() { "use step"; }\nconst a = tool({ execute: async () => { "use workflow"; } });';
     const made = transform(code, { file: join(repository, "examples/a.ts"), root: join(repository, "src") })?.code;
@@ -368,27 +368,27 @@ describe("ids", () => {
     expect(made).toContain(`["workflow//onceflow//examples/a.ts//a/tool/execute",${former.join(",")}]`);
   });
 
-  test("are relative to the root, with slashes, where no package has a name", () => {
+  test("are relative to the root, with slashes, if no package has a name", () => {
     const code = 'export async function f() { "use step"; }';
     expect(transform(code, { file: "/a/b/c.mts", root: "/a/x" })?.code).toContain('"step//../b/c.mts//f"');
   });
 });
 
-describe("the text", () => {
+describe("the transformed code", () => {
   test("keeps a hashbang and other directives where they are", () => {
     const lines = transformed('#!/usr/bin/env node\n"use strict";\nfetch();\nexport {};')?.split("\n");
     expect(lines?.slice(0, 2)).toEqual(["#!/usr/bin/env node", '"use strict";']);
     expect(lines?.[2]).toMatch(/^import .* __onceflow_fetch\(\);$/);
   });
 
-  test("is done with: transformed again, it stays as it is", () => {
+  test("does not change if it is transformed again", () => {
     const code =
       '"use step";\nexport async function f() { globalThis.fetch = fetch; return [new Date(), fetch, { fetch }]; }\nexport const g = { async h() { "use workflow"; await fetch(x); } };';
     const once = transformed(code) ?? "";
     expect(transformed(once)).toBeUndefined();
   });
 
-  test("of only a directive becomes an empty module", () => {
+  test("of a file with only a directive is an empty module", () => {
     const code = transformed('"use step";') ?? "";
     expect(parseSync("a.ts", code).errors).toEqual([]);
   });

@@ -295,7 +295,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       const first = await flow.run(order, { key: "k" });
       expect(await flow.resume("k")).toEqual(first);
       await flow.run(order, { key: "free", cacheResult: false });
-      await expect(flow.resume("free")).rejects.toThrow(/nothing of flow "payment" to resume/);
+      await expect(flow.resume("free")).rejects.toThrow(/flow "payment" has no run to resume/);
       expect(await flow.recover()).toEqual([]);
     });
 

@@ -282,7 +282,7 @@ onStores("values", everyStore, (test) => {
     await resumeHook(token, new Late(), { store });
     const own = () => warnings.find(({ message }) => message.includes(`"${name}"`));
     await until("the worker has warned", own);
-    expect(own()?.message).toContain(`run "${started.id}" is given back: a payload for hook#0 cannot be read`);
+    expect(own()?.message).toContain(`releases run "${started.id}": a payload for hook#0 cannot be read`);
     readings = Number.POSITIVE_INFINITY;
     await scene.work();
     expect(await started.returnValue).toEqual([1, true]);

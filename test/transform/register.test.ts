@@ -202,7 +202,7 @@ describe("what CommonJS requires", () => {
       const { code, stdout, stderr } = await run(billing, {}, node.path);
       expect([code, stdout]).toEqual([1, ""]);
       expect(stderr).toContain('node_modules/billing/lib/steps.js:1:32: this file has directives, but package "billing" is CommonJS');
-      expect(stderr).toContain("Call the package in a step of your own");
+      expect(stderr).toContain("Call the package from a step in your own code");
       expect(stderr).not.toContain("ONCEFLOW_INCLUDE");
       expect((await run(billing, { ONCEFLOW_EXCLUDE: "billing" }, node.path)).stdout).toBe("charged\n");
     },

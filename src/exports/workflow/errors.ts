@@ -1,4 +1,4 @@
-/** The errors of workflows, also under the names that code written for the Workflow DevKit knows them by. */
+/** The errors of workflows, also under the names that the Workflow DevKit uses. */
 export {
   AmbiguousNameError,
   ContextError,

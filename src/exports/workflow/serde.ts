@@ -1,9 +1,9 @@
 export {
-  /** Names the static method that makes an instance of what was stored. */
+  /** Symbol of the static method that creates an instance from its stored value. See `WORKFLOW_SERIALIZE`. */
   deserializeSymbol as WORKFLOW_DESERIALIZE,
   /**
-   * Names the static method that makes what is stored of an instance. With the transform such a class is registered by
-   * itself; else by `serializable(name, Class)`.
+   * Symbol of the static method that returns the value to store for an instance. The transform registers classes that have
+   * both methods automatically; without the transform call `serializable(name, Class)`.
    *
    * @example
    * class Money {

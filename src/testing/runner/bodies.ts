@@ -1,7 +1,7 @@
 import { AssertionError } from "node:assert";
 import { setTimeout } from "node:timers";
 import { FatalError } from "../../workflow/define/errors.js";
-import type { Asked } from "../../workflow/steps/reconcile.js";
+import type { AttemptInDoubt } from "../../workflow/steps/reconcile.js";
 import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
 import { never } from "../simulator/world.js";
 import type { Crashes } from "./crashes.js";
@@ -15,7 +15,7 @@ export interface BodyProcess {
 }
 
 interface Running {
-  readonly about: Asked;
+  readonly about: AttemptInDoubt;
   readonly process: BodyProcess;
   /** It was told to stop. */
   readonly aborted: () => boolean;
@@ -72,7 +72,7 @@ export class Bodies {
   }
 
   /** The other side is asked about an attempt. */
-  async ask(process: BodyProcess, about: Asked, reconcile: () => unknown): Promise<unknown> {
+  async ask(process: BodyProcess, about: AttemptInDoubt, reconcile: () => unknown): Promise<unknown> {
     return await this.#hold({ about, process, aborted: () => false }, reconcile);
   }
 

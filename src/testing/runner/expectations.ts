@@ -5,7 +5,7 @@ import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { definedWorkflows, workflowNamed } from "../../workflow/define/definition.js";
-import { broughtBack } from "../../workflow/journal/aside.js";
+import { loadAside } from "../../workflow/journal/aside.js";
 import type { EffectLedger } from "../effect-ledger.js";
 import { endsAs, type Recorded, replayOn } from "../replay-journal.js";
 import type { StepExecution } from "./step-execution.js";
@@ -58,7 +58,7 @@ export async function expectReplay({ run, journal, store }: Recorded & { readonl
     ? await replayOn(workflow, { run, journal, store })
     : { kind: "diverged" as const, why: "its workflow is not defined here" };
   const { status } = run;
-  const output = await broughtBack(store, run.id, run.output);
+  const output = await loadAside(store, run.id, run.output);
   const expected = hasEnded(status) ? { kind: "ended" as const, status, output } : { kind: "open" as const };
   const same = expected.kind === "ended" ? actual.kind === "ended" && endsAs(actual, expected) : actual.kind === "open";
   if (same) return;

@@ -2,9 +2,9 @@ import type { Batch } from "../../core/ledger/operation.js";
 import type { Append, RunBackend } from "../../core/runs/operation.js";
 import type { Store, Tx } from "../../core/store/store.js";
 import type { Clock } from "../../core/work/clock.js";
-import { enlist } from "../../workflow/process/local-worker.js";
+import { registerLocalWorker } from "../../workflow/process/local-worker.js";
 import type { WorkerOptions } from "../../workflow/process/worker-options.js";
-import type { Asked } from "../../workflow/steps/reconcile.js";
+import type { AttemptInDoubt } from "../../workflow/steps/reconcile.js";
 import type { StepBody, StepFunction } from "../../workflow/steps/step-body.js";
 import { Worker } from "../../workflow/worker/worker.js";
 import { type Mortal, mortal } from "../mortal-store.js";
@@ -45,7 +45,7 @@ export class TestProcess {
         holdWorker: own(() => ({ alive() {}, release() {} })),
       }) as Store,
     );
-    this.worker = enlist(
+    this.worker = registerLocalWorker(
       new TestWorker(this.#mortal.store, { random: () => 0, background: true, replayCheck: true, ...worker }, this, options),
     );
   }
@@ -113,7 +113,7 @@ class TestWorker extends Worker {
     return this.#bodies.around(this.#process, step, super.bodyOf(step));
   }
 
-  override ask(about: Asked, reconcile: () => unknown): unknown {
+  override ask(about: AttemptInDoubt, reconcile: () => unknown): unknown {
     return this.#bodies.ask(this.#process, about, reconcile);
   }
 }

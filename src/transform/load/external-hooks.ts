@@ -7,7 +7,7 @@ interface ParsedModule {
   readonly dynamicallyImportedIds: readonly string[];
 }
 
-/** Rollup, Rolldown and Vite: what they leave out keeps the bare name that it is imported by. */
+/** For Rollup, Rolldown and Vite: the id of an external module is the specifier of its import. */
 export function rollupModuleParsed(externals: Externals) {
   return function moduleParsed(this: unknown, { id, importedIds, dynamicallyImportedIds }: ParsedModule): void {
     for (const imported of [...importedIds, ...dynamicallyImportedIds]) {
@@ -26,13 +26,13 @@ interface Compilation {
   readonly hooks: { readonly finishModules: Hook<Iterable<object>> };
 }
 
-/** As far as those of webpack and Rspack are the same. */
+/** The common part of the compilers of webpack and Rspack. */
 interface Compiler {
   readonly context: string;
   readonly hooks: { readonly compilation: Hook<Compilation> };
 }
 
-/** webpack and Rspack make modules of what they leave out, also when all others come from their cache. */
+/** webpack and Rspack create a module object for each external, also if all other modules come from their cache. */
 export function webpackHook(externals: Externals) {
   return (given: unknown): void => {
     const { context, hooks } = given as Compiler;
@@ -66,16 +66,16 @@ interface EsbuildBuild {
   resolve(path: string, options: object): Promise<{ readonly external: boolean }>;
 }
 
-/** So that our own question does not come back to us. */
-const asked = Symbol("onceflow");
+/** Marks resolve requests of this plugin, so that it does not handle its own requests. */
+const ownRequest = Symbol("onceflow");
 
-/** esbuild tells what it leaves out when it is asked. */
+/** In esbuild, `build.resolve` says whether an import is external. */
 export function esbuildSetup(externals: Externals) {
   return (given: unknown): void => {
     const build = given as EsbuildBuild;
     build.onResolve({ filter: /^[^./\\]/ }, async ({ path, ...args }) => {
-      if (args.pluginData === asked || args.kind === "entry-point") return undefined;
-      const { external } = await build.resolve(path, { ...args, pluginData: asked });
+      if (args.pluginData === ownRequest || args.kind === "entry-point") return undefined;
+      const { external } = await build.resolve(path, { ...args, pluginData: ownRequest });
       const why = external ? externals.whyNot(path, args.importer) : undefined;
       return why === undefined ? undefined : { errors: [{ text: why }] };
     });

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { LoadHook, ResolveHook } from "node:module";
 import { fileURLToPath } from "node:url";
 import { languageOf } from "../ast.js";
-import { chosenByEnvironment, treatmentOf } from "../choice.js";
+import { choiceFromEnvironment, treatmentOf } from "../choice.js";
 import { hasDirective } from "../concerns.js";
 import { runtimeModule } from "../edit.js";
 import { transform } from "../transform.js";
@@ -11,14 +11,14 @@ import { resolveAsTypeScript } from "./resolve.js";
 import { strip } from "./strip.js";
 import { refuseDirectives } from "./untransformed.js";
 
-/** The hooks of `onceflow/register`. */
+// The module hooks of `onceflow/register`. They run in Node's loader thread.
 const root = projectRoot();
-const { choice, directives } = chosenByEnvironment();
+const { choice, directives } = choiceFromEnvironment();
 const typed = /\.(?:ts|mts|tsx|jsx)$/;
 
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
   const { parentURL } = context;
-  // A package that is transformed need not have this one among its dependencies.
+  // A transformed package may not have onceflow among its dependencies: resolve the runtime module to this copy.
   if (specifier === runtimeModule && parentURL !== undefined && !isProjectUrl(parentURL))
     return await nextResolve(new URL("../../exports/workflow/runtime.js", import.meta.url).href, context);
   if (!/^(?:\.\.?(?:\/|$)|file:)/.test(specifier) || parentURL === undefined || !isProjectUrl(parentURL))
@@ -49,7 +49,7 @@ function isProjectUrl(url: string): boolean {
   return url.startsWith("file:") && isProjectFile(fileURLToPath(url));
 }
 
-/** Node reads CommonJS itself, later. */
+/** For CommonJS the default load hook returns no source, because Node reads the file later. */
 async function sourceOf(file: string, { source }: Awaited<ReturnType<LoadHook>>): Promise<string> {
   return source ? textOf(source) : await readFile(file, "utf8");
 }

@@ -1,4 +1,4 @@
-/** By the names that oxc calls them by: legacy decorators, and `using`. */
+/** Runtime helpers for legacy decorators and `using`, under the names that code compiled by oxc imports. */
 type Decorator = (...args: unknown[]) => unknown;
 
 export function decorate(
@@ -30,7 +30,10 @@ interface Resource {
 
 const none = Symbol("nothing was thrown");
 
-/** Resources in the order they were taken; `d` disposes of them in reverse, and throws what was thrown first, with the rest suppressed. */
+/**
+ * Context of a block with `using` declarations. `u` and `a` register resources, `e` is the error of the block, and `d`
+ * disposes of the resources in reverse order; later errors wrap earlier ones as SuppressedError.
+ */
 export function usingCtx() {
   const resources: Resource[] = [];
   const take = (value: object | null | undefined, isAsync: boolean) => {

@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 
-/** A package.json that has a name. */
+/** A package whose package.json has a name. */
 export interface Package {
   readonly name: string;
   readonly folder: string;
-  /** All that it says. */
+  /** The whole package.json. */
   readonly manifest: Readonly<Record<string, unknown>>;
 }
 
-/** By folder, for the life of the process: a build asks for the same few folders with every file. */
+/** Cache by folder, for the life of the process: a build needs the same few folders for every file. */
 const known = new Map<string, Package | undefined>();
 
 /** The package that a file belongs to: the nearest package.json above it that has a name. */
@@ -25,7 +25,7 @@ function packageAbove(folder: string): Package | undefined {
   return found;
 }
 
-/** The package whose package.json stands in this very folder, if that has a name. */
+/** The package whose package.json is in this folder, if it has a name. */
 export function packageIn(folder: string): Package | undefined {
   const manifest = manifestIn(folder);
   const name = manifest?.["name"];
@@ -43,7 +43,7 @@ function manifestIn(folder: string): Record<string, unknown> | undefined {
     const manifest: unknown = JSON.parse(text.replace(/^\uFEFF/, ""));
     return typeof manifest === "object" && manifest !== null ? (manifest as Record<string, unknown>) : undefined;
   } catch (error) {
-    // Without its name, ids would be other ones than before.
+    // Do not continue without the name: the ids of the package's functions would change.
     throw new Error(`${join(folder, "package.json")} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

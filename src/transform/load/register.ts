@@ -2,13 +2,13 @@ import Module, { register } from "node:module";
 import { refuseRequired } from "./required.js";
 
 /**
- * `node --import onceflow/register app.ts`: directives work and TypeScript runs, without a build. Imported for what it
- * does. The hooks live in a thread of Node's; source maps are applied here, where stacks are made.
+ * `node --import onceflow/register app.ts`: directives work and TypeScript runs without a build. The module hooks run in
+ * Node's loader thread; source maps are enabled here, in the thread that creates stack traces.
  */
 register("./loader.js", import.meta.url);
 process.setSourceMapsEnabled(true);
 
-/** Node's own, which every file passes that require() loads. It is not among the types of Node. */
+/** Internal method of Node through which every file loaded by require() passes. @types/node does not declare it. */
 interface Compiling {
   _compile(this: unknown, code: string, file: string, ...rest: unknown[]): unknown;
 }

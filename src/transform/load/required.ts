@@ -1,6 +1,6 @@
-import { chosenByEnvironment, treatmentOf } from "../choice.js";
+import { choiceFromEnvironment, treatmentOf } from "../choice.js";
 import { hasDirective } from "../concerns.js";
-import { placeIn, TransformError } from "../errors.js";
+import { positionIn, TransformError } from "../errors.js";
 import { filesBehind } from "../relative-imports.js";
 import { transform } from "../transform.js";
 import { pathFrom } from "./package-of.js";
@@ -8,14 +8,14 @@ import { projectRoot } from "./project.js";
 import { consequence, directiveIn, refuseDirectives } from "./untransformed.js";
 
 const root = projectRoot();
-const { choice, directives } = chosenByEnvironment();
+const { choice, directives } = choiceFromEnvironment();
 
-/** Node 20 hands the imports of a module that was required to no hook. */
+/** Node 20 does not call module hooks for the imports of a module that was loaded by require(). */
 const hidesImports = Number.parseInt(process.versions.node, 10) < 22;
 
 /**
- * Refuses a file that require() is about to load and that has directives. Hooks of ES modules do not see such a file, so
- * that it would be loaded untransformed.
+ * Throws TransformError if require() is about to load a file with directives. Module hooks do not see such a file, so it
+ * would be loaded untransformed.
  */
 export function refuseRequired(code: string, file: string): void {
   refuseFile(code, file);
@@ -26,12 +26,12 @@ function refuseFile(code: string, file: string): void {
   const treatment = treatmentOf(file, choice);
   if (treatment === "check") refuseDirectives(code, { file, root });
   if (treatment !== "transform" || !hasDirective(code)) return;
-  // Has the better message for CommonJS and for misspelt directives.
+  // Throws better messages for CommonJS and for misspelt directives.
   transform(code, { file, root, directives });
   const found = directiveIn(file, code);
-  if (found) throw new TransformError(pathFrom(root, file), [{ ...placeIn(code, found.start), message: requireAdvice }]);
+  if (found) throw new TransformError(pathFrom(root, file), [{ ...positionIn(code, found.start), message: requireAdvice }]);
 }
 
 const requireAdvice =
-  `this file has directives, but require() loads it, which transforms nothing: ${consequence}. ` +
-  "Load it with import or import(). To load all files of a package as they are, give its name to ONCEFLOW_EXCLUDE.";
+  `this file has directives, but require() loads it without transforming it: ${consequence}. ` +
+  "Load it with import or import(). To load all files of a package untransformed, add its name to ONCEFLOW_EXCLUDE.";

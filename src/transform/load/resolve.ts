@@ -2,11 +2,11 @@ import { existsSync, statSync } from "node:fs";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** What TypeScript means by these: the file that they are compiled from. */
+/** In a TypeScript file these import extensions refer to the source file that they are compiled from. */
 const sources: Readonly<Record<string, readonly string[]>> = { ".js": [".ts", ".tsx"], ".mjs": [".mts"], ".jsx": [".tsx"] };
 const endings = [".ts", ".tsx", ".mts", ".js", ".mjs", ".jsx"];
 
-/** The file that a relative import of a TypeScript file means, as its editor would find it; undefined leaves it to Node. */
+/** Resolves a relative import of a TypeScript file as an editor does; undefined leaves the import to Node. */
 export function resolveAsTypeScript(specifier: string, parent: string): string | undefined {
   const url = new URL(specifier, parent);
   const ending = extname(url.pathname);

@@ -3,10 +3,10 @@ import { type HelperMode, transformSync } from "oxc-transform";
 import { languageOf } from "../ast.js";
 import type { Transformed } from "../transform.js";
 
-/** What `using` and decorators are made of, where Node does not know them itself. */
+/** Runtime helpers for `using` and decorators, which older versions of Node do not support. */
 const lowered = new URL("./lowered.js", import.meta.url).href;
 
-/** JavaScript that Node 20 runs, of TypeScript or JSX that is transformed already. The map leads to the user's file. */
+/** Compiles TypeScript or JSX, already transformed, to JavaScript for Node 20. The source map refers to the user's file. */
 export function strip(
   file: string,
   code: string,
@@ -24,7 +24,7 @@ export function strip(
   });
   const [error] = stripped.errors.filter(({ severity }) => severity === "Error");
   if (error) throw new SyntaxError(`${file}: ${error.message}\n${error.codeframe ?? ""}`);
-  // At the end, where it moves no line; imports come first wherever they stand.
+  // Appended at the end, so that no line moves; imports are hoisted.
   const helpers = Object.keys(stripped.helpersUsed).length > 0 ? `\nimport * as babelHelpers from ${JSON.stringify(lowered)};` : "";
   const map = stripped.map && (earlier ? remapping([stripped.map as never, earlier as never], () => null) : stripped.map);
   return { code: stripped.code + helpers, map };

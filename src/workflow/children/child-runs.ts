@@ -12,17 +12,17 @@ import { journaledName } from "../replay/journaled-name.js";
 import type { ServingRun } from "../replay/serving-run.js";
 import { type Child, ChildWatch, type WatchingRun } from "./child-watch.js";
 
-/** The run that has started them. */
+/** The run that starts child runs. */
 interface ParentRun extends ServingRun, WatchingRun {
   readonly arrivals: ServingRun["arrivals"];
   readonly draft: Pick<Draft, "startChild" | "startAfterCommit">;
-  /** When the code first asked for a child's result, by the journal. */
+  /** By request of the child: when the code first awaited its result, according to the journal. */
   readonly awaits: ReadonlyMap<string, number>;
   record(event: Event): void;
   diverge(divergence: Divergence): void;
 }
 
-/** The runs that a run has started. They are created with the entry that says so, and send mail when they end. */
+/** The child runs of a run. They are created together with the journal entry, and send mail to the parent when they end. */
 export class ChildRuns {
   readonly #run: ParentRun;
   readonly #children = new Map<string, Child>();
@@ -33,7 +33,7 @@ export class ChildRuns {
     this.#watch = new ChildWatch(run, (child, payload) => this.end(child.run, payload));
   }
 
-  /** Undefined: the code has no future here. */
+  /** Undefined if the code must not continue in this process, see `Requests.ask`. */
   start({ workflow, given, refuse, make, check }: ChildStart): StartedChild | undefined {
     const { requests, draft } = this.#run;
     const request = this.#requestFor(workflow);
@@ -41,7 +41,7 @@ export class ChildRuns {
     const id = given ?? childIdOf(this.#run.id, request);
     const named = given !== undefined;
     const asked = requests.ask(request, () => {
-      // Here, so that a run that has its child goes on.
+      // Checked only for a new request, so that a run whose child is journaled continues.
       check();
       return { type: "child", id: request, at: this.#run.now(), run: id, workflow: workflow.name, check: named };
     });
@@ -49,7 +49,7 @@ export class ChildRuns {
     const { event, known } = asked;
     const run = event.type === "child" ? event.run : id;
     const child = this.#children.get(run) ?? this.#add({ request, run, named, created: known });
-    // A journal of 0.1.0 does not say that the code waits for the answer: its replay must not wait either.
+    // In version 0.1.0 the code did not wait for the mismatch check: a replay of such a journal must not wait either.
     const checks = event.type === "child" && event.check;
     const create = checks || !known ? make(run) : undefined;
     if (!known && create) draft.startChild(create);
@@ -58,7 +58,7 @@ export class ChildRuns {
     return { id: run, mismatch };
   }
 
-  /** Starts of a workflow are counted over all its names. */
+  /** The request id of the next start of this workflow. Starts are counted together for the current and former names. */
   #requestFor(workflow: Renamed): string | undefined {
     const { requests } = this.#run;
     const n = requests.count(`child ${workflow.name}`);
@@ -71,7 +71,7 @@ export class ChildRuns {
 
   result(run: string): Promise<unknown> {
     const child = this.#children.get(run);
-    // Its end would not be journaled here: a replay could not deliver it.
+    // The end of another run is not journaled here, so a replay could not deliver it.
     if (child === undefined)
       return Promise.reject(new ContextError(`the result of run "${run}", which this workflow did not start,`, "a step"));
     if (child.named && !child.awaited && !child.ended) this.#noteAwait(child);
@@ -84,19 +84,19 @@ export class ChildRuns {
     return false;
   }
 
-  /** The store is being asked about one of them. */
+  /** True while the store is being read for a child. */
   get looking(): boolean {
     for (const { looked, ended, starts } of this.#children.values()) if (starts.size > 0 || !(looked || ended)) return true;
     return false;
   }
 
-  /** A run is awaited that sends no mail to this run: the store has to be asked again and again. */
+  /** True while the code awaits a run that sends no mail to this run, so that the store must be polled. */
   get elsewhere(): boolean {
-    for (const { awaited, ours, ended } of this.#children.values()) if (awaited && !ours && !ended) return true;
+    for (const { awaited, isOwnChild, ended } of this.#children.values()) if (awaited && !isOwnChild && !ended) return true;
     return false;
   }
 
-  /** The child has ended so, by its mail or as the store says. */
+  /** The child has ended, according to its mail or to the store. */
   end(run: string, payload: string, mail?: number): void {
     const child = this.#children.get(run);
     if (child === undefined || child.ended) return this.#run.arrivals.add(null, mail);
@@ -109,7 +109,7 @@ export class ChildRuns {
     for (const child of this.#children.values()) if (child.named) this.#watch.look(child);
   }
 
-  /** So that other runs, which may wait for this one, can tell that it waits: see `findCycle`. */
+  /** Journals that this run waits, so that runs which wait for it can detect a cycle: see `findCycle`. */
   #noteAwait(child: Child): void {
     const journaled = this.#run.awaits.get(child.request);
     child.awaitedAt = journaled ?? this.#run.now();
@@ -150,7 +150,7 @@ export class ChildRuns {
       };
     });
     result.catch(() => {});
-    const state = { created, ours: !named, looked: !named, awaited: false, ended: false };
+    const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false };
     const child: Child = { request, run, result, named, settle, starts: new Map(), awaitedAt: undefined, ...state };
     this.#children.set(run, child);
     this.#run.answers.on(request, settle);

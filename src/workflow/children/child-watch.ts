@@ -2,26 +2,26 @@ import { hasEnded, type Mail, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { type Backoff, backoffMs } from "../../core/work/backoff.js";
 import { isStoredAs, type Renamed } from "../define/renamed.js";
-import { broughtBack } from "../journal/aside.js";
+import { loadAside } from "../journal/aside.js";
 import type { Delivery } from "../journal/event.js";
 import { findCycle, quietMs } from "./wait-cycle.js";
 
-/** A run that a workflow has started by its id, or means by it. */
+/** A run that a workflow has started, or that already existed under the id that the workflow chose. */
 export interface Child {
-  /** The first request for it: its end is journaled under this id. */
+  /** Id of the first request for this run: its end is journaled under this id. */
   readonly request: string;
   readonly run: string;
   readonly result: Promise<unknown>;
   readonly settle: (event: Delivery) => void;
-  /** Its id was chosen by the code: the run may have another parent or none, and would send no mail to this one. */
+  /** The code chose the id: the run may have another parent or none, and then sends no mail to this run. */
   readonly named: boolean;
-  /** Calls of `start` that wait for an answer, by their request. */
+  /** Calls of `start` that wait for the mismatch check, by their request. */
   readonly starts: Map<string, ExpectedRun>;
-  /** The entry that creates it is in the store. */
+  /** The entry that creates the run is in the store. */
   created: boolean;
-  /** This run is its parent: its mail will come. */
-  ours: boolean;
-  /** The store was asked about it, by this owner of ours. */
+  /** This run is the parent, so mail will report the end of the child. */
+  isOwnChild: boolean;
+  /** The current owner has read the run from the store at least once. */
   looked: boolean;
   awaited: boolean;
   awaitedAt: number | undefined;
@@ -34,7 +34,7 @@ interface ExpectedRun {
   readonly refuse: boolean;
 }
 
-/** The run that awaits them. */
+/** The run that awaits children. */
 export interface WatchingRun {
   readonly id: string;
   readonly store: Store;
@@ -45,26 +45,26 @@ export interface WatchingRun {
   readonly mailbox: { readonly heard: number; receive(mail: readonly Mail[]): void };
 }
 
-const lookMs = 250;
-/** Between two searches for a cycle, which read one run after the other. The first one comes after a whole quiet time. */
-const cycleBackoff: Backoff = { minMs: 2 * (quietMs + lookMs), maxMs: 10_000, factor: 3 };
+const pollMs = 250;
+/** Delay between two searches for a cycle, which read many runs. The first search starts after `quietMs` and one poll. */
+const cycleBackoff: Backoff = { minMs: 2 * (quietMs + pollMs), maxMs: 10_000, factor: 3 };
 
 /**
- * Asks the store about runs whose id the code has chosen: whether it is the run that the code means, whether it has
- * ended or is gone, and whether it waits, over any number of runs, for the run that waits for it.
+ * Polls the store for runs whose id the code has chosen: whether the run has the expected workflow and input, whether it has
+ * ended or was removed, and whether it waits, directly or through other runs, for the run that awaits it.
  */
 export class ChildWatch {
   readonly #run: WatchingRun;
   readonly #end: (child: Child, payload: string) => void;
   readonly #watched = new Set<Child>();
 
-  /** `end`: the child has ended so. */
+  /** `end` is called when a child has ended. */
   constructor(run: WatchingRun, end: (child: Child, payload: string) => void) {
     this.#run = run;
     this.#end = end;
   }
 
-  /** Looks at once, and again until the run has ended or is known to send its end by mail. */
+  /** Polls immediately, and again until the run has ended or is known to report its end by mail. */
   look(child: Child): void {
     if (child.created && !this.#watched.has(child)) void this.#watch(child);
   }
@@ -72,7 +72,7 @@ export class ChildWatch {
   async #watch(child: Child): Promise<void> {
     const { store, arrivals } = this.#run;
     this.#watched.add(child);
-    let [cycleLooks, cycleLookMs] = [0, quietMs + lookMs];
+    let [cycleSearches, nextSearchMs] = [0, quietMs + pollMs];
     while (this.#isOpen(child)) {
       // A failed read says nothing about the run.
       const read = await store.runs.read(child.run).then(
@@ -87,36 +87,36 @@ export class ChildWatch {
         }
         await this.#judge(child, read.run);
         if (this.#run.gone) return;
-        if (this.#waitedMs(child) >= cycleLookMs) {
-          await this.#lookForCycle(child);
-          cycleLooks += 1;
-          cycleLookMs = this.#waitedMs(child) + backoffMs(cycleBackoff, cycleLooks);
+        if (this.#waitedMs(child) >= nextSearchMs) {
+          await this.#searchCycle(child);
+          cycleSearches += 1;
+          nextSearchMs = this.#waitedMs(child) + backoffMs(cycleBackoff, cycleSearches);
         }
         child.looked = true;
         this.#run.touch();
       }
-      if (this.#isOpen(child)) await new Promise<void>((go) => void store.clock.after(lookMs, go));
+      if (this.#isOpen(child)) await new Promise<void>((go) => void store.clock.after(pollMs, go));
     }
     this.#watched.delete(child);
   }
 
   #isOpen(child: Child): boolean {
-    return !this.#run.gone && (child.starts.size > 0 || !(child.ended || child.ours));
+    return !this.#run.gone && (child.starts.size > 0 || !(child.ended || child.isOwnChild));
   }
 
   async #judge(child: Child, run: RunRecord | undefined): Promise<void> {
     const { store, id } = this.#run;
     if (child.ended) return;
-    if (run === undefined) return await this.#isGone(child);
-    if (run.parent === id) child.ours = true;
+    if (run === undefined) return await this.#endRemoved(child);
+    if (run.parent === id) child.isOwnChild = true;
     else if (hasEnded(run.status)) {
-      const output = await broughtBack(store, child.run, run.output).catch(() => undefined);
+      const output = await loadAside(store, child.run, run.output).catch(() => undefined);
       if (output !== undefined) this.#end(child, JSON.stringify([run.status, output]));
     }
   }
 
-  /** The run was removed after its end. If it was a child of this run, its end has come by mail, in the same write. */
-  async #isGone(child: Child): Promise<void> {
+  /** The run was removed after its end. If it was a child of this run, mail about its end was written together with the end. */
+  async #endRemoved(child: Child): Promise<void> {
     const { store, id, mailbox } = this.#run;
     const mail = await store.runs.mail(id, mailbox.heard).catch(() => undefined);
     if (mail === undefined || this.#run.gone) return;
@@ -124,18 +124,18 @@ export class ChildWatch {
     if (!child.ended) this.#end(child, JSON.stringify(["absent", null]));
   }
 
-  #waitedMs({ awaitedAt, awaited, ended, ours }: Child): number {
-    return awaited && !ended && !ours && awaitedAt !== undefined ? this.#run.now() - awaitedAt : -1;
+  #waitedMs({ awaitedAt, awaited, ended, isOwnChild }: Child): number {
+    return awaited && !ended && !isOwnChild && awaitedAt !== undefined ? this.#run.now() - awaitedAt : -1;
   }
 
-  async #lookForCycle(child: Child): Promise<void> {
+  async #searchCycle(child: Child): Promise<void> {
     const { store, id } = this.#run;
     const runs = await findCycle(store, { waiter: id, awaited: child.run, now: this.#run.now() }).catch(() => undefined);
     if (runs !== undefined && !this.#run.gone && !child.ended) this.#end(child, JSON.stringify(["cycle", JSON.stringify(runs)]));
   }
 }
 
-/** "same" also when the run is gone: whatever it was, its result is asked for next, and that says so. */
+/** "same" also if the run was removed: awaiting its result then rejects with RunNotFoundError. */
 function verdictOn(run: RunRecord | undefined, { workflow, fingerprint, refuse }: ExpectedRun): "same" | "input" | "refused" {
   if (run === undefined) return "same";
   if (!isStoredAs(workflow, run.workflow)) return "refused";

@@ -11,17 +11,24 @@ import { HookNotFoundError } from "../define/errors.js";
 import { storedAs, webhookOf, webhookRecordOf } from "../hooks/webhook.js";
 import { readingStore } from "../process/ambient-store.js";
 import { hookAppears } from "../waiting/hook-appears.js";
-import { noticeOverdue } from "../waiting/overdue.js";
-import { keptValue } from "./kept-value.js";
+import { warnIfOverdue } from "../waiting/overdue.js";
+import { encodeForRun } from "./kept-value.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
 
+/** Selects the store of a call. */
 export interface InStore {
-  /** Default: the process's own store. */
+  /** Default: the default store of the process, see `configure`. */
   readonly store?: Store;
 }
 
-/** A handle on a run. It need not exist: ask `run.exists`. */
+/**
+ * Returns a handle on a run. Does not read the store: `await run.exists` says whether there is such a run. Throws
+ * InvalidInputError if the id is invalid.
+ *
+ * @example
+ * const status = await getRun("order-1").status;
+ */
 export function getRun<Result = unknown>(id: string, options: InStore = {}): Run<Result> {
   knownOptions("getRun", options, { store: true });
   const { store } = options;
@@ -29,24 +36,26 @@ export function getRun<Result = unknown>(id: string, options: InStore = {}): Run
   return new Run<Result>(id, store);
 }
 
+/** Options of {@link resumeHook}. */
 export interface ResumeOptions extends InStore {
-  /** How long to wait for a hook that does not exist yet, as right after a start. 0: do not wait. Default 2 s. */
+  /** How long to wait for a hook that does not exist yet, for example right after `start`. 0: do not wait. Default 2 s. */
   readonly waitMs?: number;
-  /** The same key again is not delivered again. */
+  /** Deduplicates: a payload with a key that the hook has already received is not delivered again. */
   readonly key?: string;
 }
 
 const resumeNames: OptionNames<ResumeOptions> = { store: true, key: true, waitMs: true };
 
-/** The hook that got a payload. */
+/** The hook that received a payload. */
 export interface ResumedHook {
   readonly token: string;
   readonly runId: string;
 }
 
 /**
- * Delivers a payload to the hook that has this token; an object with a token, such as `getHookByToken` returns, will do. It
- * is durable when this resolves.
+ * Delivers a payload to the hook with this token. Accepts the token or an object that has it, such as the result of
+ * `getHookByToken`. The payload is durable when the promise resolves. Throws HookNotFoundError if no active hook has the
+ * token within `waitMs`, and InvalidInputError if the payload cannot be stored.
  *
  * @example
  * await resumeHook("approval:order-1", { approved: true }, { key: webhook.id });
@@ -64,7 +73,7 @@ export async function resumeHook(
   checkToken(token);
   if (key !== undefined) checkName("key", key);
   const named = key === undefined ? newOwner() : `${token}\0${key}`;
-  const text = await keptValue("payload", payload, store);
+  const text = await encodeForRun("payload", payload, store);
   const until = store.clock.now() + waitMs;
   for (;;) {
     const answer = await sendMail(store, { to: { token }, kind: "hook", about: null, payload: text, key: named });
@@ -75,11 +84,11 @@ export async function resumeHook(
 
 function tokenOf(hook: unknown): string {
   const token = typeof hook === "object" && hook !== null && "token" in hook ? hook.token : hook;
-  if (typeof token !== "string" || token === "") throw new InvalidInputError("hook", "must be a token, or a hook that has one");
+  if (typeof token !== "string" || token === "") throw new InvalidInputError("hook", "must be a token, or an object with a token");
   return token;
 }
 
-/** A run that was just started needs a moment to get to its hook. */
+/** A run that was just started needs a moment to create its hook. */
 const hookWaitMs = 2000;
 
 function checkToken(token: unknown): asserts token is string {
@@ -87,15 +96,17 @@ function checkToken(token: unknown): asserts token is string {
   checkStorable("token", token);
 }
 
+/** An active hook, as {@link getHookByToken} returns it. */
 export interface HookInfo {
   readonly token: string;
   readonly runId: string;
-  /** Unique in the store: the id of its run, and its id in the journal of that run. */
+  /** Unique in the store: the id of the run, and the id of the hook in the run's journal. */
   readonly hookId: string;
   readonly metadata: unknown;
   readonly createdAt: Date;
 }
 
+/** Returns the active hook or webhook with this token. Throws HookNotFoundError if there is none. */
 export async function getHookByToken(token: string, options: InStore = {}): Promise<HookInfo> {
   knownOptions("getHookByToken", options, { store: true });
   const { store: given } = options;
@@ -108,32 +119,38 @@ export async function getHookByToken(token: string, options: InStore = {}): Prom
   return { token, runId: hook.run, hookId: `${hook.run}/${hook.about}`, metadata, createdAt: new Date(hook.createdAt) };
 }
 
+/** Filters and paging of {@link listRuns}. */
 export interface ListRunsOptions extends InStore {
+  /** Stored name of the workflow. */
   readonly workflow?: string;
   readonly status?: RunStatus;
-  /** Default 100, at most 1000. */
+  /** Page size, from 1 to 1000. Default 100. */
   readonly limit?: number;
-  /** Where the last page ended. */
+  /** The `cursor` of the previous page. */
   readonly cursor?: string;
 }
 
+/** One run in the list of {@link listRuns}. */
 export interface RunSummary {
   readonly id: string;
+  /** Stored name of the workflow. */
   readonly workflow: string;
   readonly status: RunStatus;
+  /** Why the run cannot continue, if its status is unknown, diverged or parked. */
   readonly trouble: string | undefined;
   readonly createdAt: Date;
   readonly startedAt: Date | undefined;
   readonly completedAt: Date | undefined;
-  /** Who executes it now. */
+  /** Id of the worker that executes the run now. */
   readonly owner: string | undefined;
   readonly parentId: string | undefined;
-  /** Steps of an ended run whose outcome is still unknown: `resolveStep` settles them. The run is kept until then. */
+  /** Number of steps of an ended run whose outcome is still unknown. `resolveStep` settles them; the run is not purged before. */
   readonly unsettled: number;
-  /** It cannot go on, or be forgotten, before a person has looked: a step is in doubt, or it is parked. */
+  /** The run needs an operator before it can continue or be purged: the outcome of a step is unknown, or the run is parked. */
   readonly needsPerson: boolean;
 }
 
+/** One page of {@link listRuns}. */
 export interface RunPage {
   readonly items: readonly RunSummary[];
   /** Undefined on the last page. */
@@ -142,7 +159,12 @@ export interface RunPage {
 
 const listNames: OptionNames<ListRunsOptions> = { store: true, workflow: true, status: true, limit: true, cursor: true };
 
-/** Newest first. */
+/**
+ * Lists runs, newest first. Throws InvalidInputError if an option is invalid.
+ *
+ * @example
+ * const { items, cursor } = await listRuns({ workflow: "order", status: "failed" });
+ */
 export async function listRuns(options: ListRunsOptions = {}): Promise<RunPage> {
   knownOptions("listRuns", options, listNames);
   const { store: given, workflow, status, limit = 100, cursor } = options;
@@ -156,7 +178,7 @@ export async function listRuns(options: ListRunsOptions = {}): Promise<RunPage> 
     ...(after === undefined ? {} : { after }),
     limit,
   });
-  noticeOverdue(store, runs);
+  warnIfOverdue(store, runs);
   const last = runs.at(-1);
   const next = last && runs.length === limit ? `${last.createdAt}:${last.id}` : undefined;
   return { items: runs.map(summaryOf), cursor: next };
@@ -164,7 +186,7 @@ export async function listRuns(options: ListRunsOptions = {}): Promise<RunPage> 
 
 function positionOf(cursor: string): { createdAt: number; id: string } {
   const [, at, id] = /^(\d+):([\s\S]+)$/.exec(cursor) ?? [];
-  if (at === undefined || id === undefined) throw new InvalidInputError("cursor", "is not one that listRuns returned");
+  if (at === undefined || id === undefined) throw new InvalidInputError("cursor", "is not a cursor that listRuns returned");
   return { createdAt: Number(at), id };
 }
 

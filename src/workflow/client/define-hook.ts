@@ -6,27 +6,27 @@ import { createHook } from "../define/primitives.js";
 import { type ResumedHook, type ResumeOptions, resumeHook } from "./api.js";
 
 /**
- * A hook with types of its own: `Input` is what is sent, `Output` what the workflow receives. With a schema, a payload is
- * checked before it is sent.
+ * A hook definition with types: callers send `Input`, the workflow receives `Output`. If it has a schema, payloads are
+ * validated before they are sent.
  */
 export interface TypedHook<Input, Output = Input> {
-  /** In a workflow. */
+  /** Creates the hook in a workflow, as `createHook` does. */
   create(options?: HookOptions): Hook<Output>;
-  /** Anywhere else. InvalidInputError when the schema refuses the payload: nothing was sent. */
+  /** Sends a payload, as `resumeHook` does. Throws InvalidInputError, without sending, if the payload does not match the schema. */
   resume(hook: string | { readonly token: string }, payload: Input, options?: ResumeOptions): Promise<ResumedHook>;
 }
 
 export declare namespace TypedHook {
-  /** What is sent to a hook of this type. */
+  /** The type of the payloads that callers send to a hook. */
   type Input<Of> = Of extends { resume(token: string, payload: infer Sent, ...more: never[]): unknown } ? Sent : never;
 }
 
-/** A typed hook whose payload arrives as it was sent. */
+/** A typed hook whose payload the schema does not change. */
 export type DefinedHook<Payload> = TypedHook<Payload>;
 
 /**
- * A typed hook. With a schema (Standard Schema: zod, valibot, arktype …) payloads are checked, and what the schema makes
- * of them is sent.
+ * Defines a typed hook. With a schema (Standard Schema: zod, valibot, arktype …) payloads are validated, and the schema's
+ * output is sent. Throws InvalidInputError if `schema` is not a Standard Schema.
  *
  * @example
  * const approval = defineHook({ schema: z.object({ approved: z.boolean() }) });
@@ -38,7 +38,7 @@ export function defineHook<Input = unknown, Output = Input>(
   knownOptions("defineHook", options, { schema: true });
   const { schema } = options;
   if (schema !== undefined && typeof schema?.["~standard"]?.validate !== "function")
-    throw new InvalidInputError("schema", "must be a Standard Schema: an object of zod, valibot, arktype or the like");
+    throw new InvalidInputError("schema", "must be a Standard Schema, such as a schema of zod, valibot or arktype");
   return {
     create: (given) => createHook<Output>(given),
     async resume(hook, payload, given) {

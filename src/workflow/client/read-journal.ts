@@ -8,28 +8,35 @@ import { stepIdOf } from "../journal/identity.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./api.js";
 
-/** One thing that happened in a run. */
+/** One event in the journal of a run. */
 export interface JournalItem {
-  /** The entry it was committed with; events of one entry became durable together. */
+  /** Number of the journal entry. Events of one entry became durable together. */
   readonly seq: number;
   readonly type: EventType;
-  /** What it is about: "charge#0" is the first call of the step "charge". */
+  /** Id of the request that the event belongs to: "charge#0" is the first call of the step "charge". */
   readonly id: string;
   readonly at: Date;
   readonly stepId?: string;
   readonly attempt?: number;
-  /** The rest, encoded as it is stored. */
+  /** The other fields of the event, in their stored form. */
   readonly detail: readonly unknown[];
 }
 
+/** Paging of {@link readJournal}. */
 export interface JournalOptions extends InStore {
-  /** Entries after this one. */
+  /** Return only entries with a greater `seq`. Default 0. */
   readonly after?: number;
-  /** Entries, at most 1000. Default 1000. */
+  /** Maximum number of entries, from 1 to 1000. Default 1000. */
   readonly limit?: number;
 }
 
-/** What happened in a run, in order. Empty when there is no such run. */
+/**
+ * Reads the events of a run in order. Returns an empty array if there is no such run. Throws InvalidInputError if an option
+ * is invalid.
+ *
+ * @example
+ * for (const { at, type, id } of await readJournal("order-1")) console.log(at, type, id);
+ */
 export async function readJournal(run: string, options: JournalOptions = {}): Promise<JournalItem[]> {
   knownOptions("readJournal", options, { store: true, after: true, limit: true });
   const { after = 0, limit = 1000 } = options;
@@ -49,7 +56,7 @@ function itemOf(run: string, seq: number, event: Event): JournalItem {
 
 const pageMax = 1000;
 
-/** The events of a whole journal. Long values are not brought back: what reads these does not need them. */
+/** The events of a whole journal, without long values, which are stored separately: callers do not need them. */
 async function* eventsOf(store: Store, run: string): AsyncGenerator<Event> {
   for (let after = 0; ; ) {
     const entries = await store.runs.journal(run, after, pageMax);
@@ -61,17 +68,20 @@ async function* eventsOf(store: Store, run: string): AsyncGenerator<Event> {
   }
 }
 
+/** One attempt of a step, see {@link readAttempts}. */
 export interface StepAttempt {
+  /** Number of the attempt, from 1. */
   readonly attempt: number;
   readonly startedAt: Date;
-  /** Undefined while it runs, and when its process died. */
+  /** Undefined while the attempt runs, and if its process died. */
   readonly endedAt: Date | undefined;
+  /** "lapsed": the process died or lost the run during the attempt, and another attempt or the end of the run followed. */
   readonly verdict: "running" | "completed" | "failed" | "unknown" | "lapsed";
-  /** How the verdict came about, when it was not by the body itself. */
+  /** How the verdict was reached, if not by the body itself: for example by `reconcile` or by an operator. */
   readonly how: string | undefined;
 }
 
-/** A call of a step: its id in the journal, and whether the journal has its outcome. */
+/** The id of a step call in the journal, and whether the journal has its outcome. Undefined if there is no such call. */
 export async function readCall(
   run: string,
   stepId: string,
@@ -87,31 +97,31 @@ export async function readCall(
   return call;
 }
 
-/** Every attempt of a step, with its outcome. */
+/** Reads all attempts of a step, in order. Returns an empty array if there is no such run or step. */
 export async function readAttempts(run: string, stepId: string, options: InStore = {}): Promise<StepAttempt[]> {
   knownOptions("readAttempts", options, { store: true });
   const store = await readingStore(options.store);
   const attempts: StepAttempt[] = [];
   for await (const event of eventsOf(store, run)) {
-    if (event.type === "end") lapse(attempts);
-    else if (isAttemptEvent(event) && stepIdOf(run, event.id) === stepId) note(attempts, event);
+    if (event.type === "end") markLapsed(attempts);
+    else if (isAttemptEvent(event) && stepIdOf(run, event.id) === stepId) addEvent(attempts, event);
   }
   return attempts;
 }
 
-/** A later attempt began, or the run ended, and this one has no verdict: its owner fell silent. */
-function lapse(attempts: StepAttempt[]): void {
+/** A later attempt started, or the run ended, while the last attempt has no verdict: its worker died or lost the run. */
+function markLapsed(attempts: StepAttempt[]): void {
   const open = attempts.at(-1);
   if (open?.verdict === "running") attempts[attempts.length - 1] = { ...open, verdict: "lapsed" };
 }
 
-function note(attempts: StepAttempt[], event: AttemptEvent): void {
+function addEvent(attempts: StepAttempt[], event: AttemptEvent): void {
   const { attempt } = event;
   const at = new Date(event.at);
   if (event.type === "step") {
-    // Attempt 0 is only the request.
+    // Attempt 0 records the request before its first attempt.
     if (attempt === 0) return;
-    lapse(attempts);
+    markLapsed(attempts);
     attempts.push({ attempt, startedAt: at, endedAt: undefined, verdict: "running", how: undefined });
     return;
   }

@@ -11,24 +11,27 @@ import type { Event } from "../journal/event.js";
 import { stepIdOf } from "../journal/identity.js";
 import { type Resolution, type ResolutionMail, resolutionIn, resolutionKey } from "../journal/resolution.js";
 import { readingStore } from "../process/ambient-store.js";
-import { noticeOverdue } from "../waiting/overdue.js";
+import { warnIfOverdue } from "../waiting/overdue.js";
 import type { InStore } from "./api.js";
-import { keptValue } from "./kept-value.js";
+import { encodeForRun } from "./kept-value.js";
 import { readAttempts } from "./read-journal.js";
 import { sendMail, sendSafely } from "./send-mail.js";
 
+/** An attempt of a step whose outcome is unknown. */
 export interface StepRef extends InStore {
   readonly runId: string;
   readonly stepId: string;
-  /** The attempt in doubt. */
+  /** Number of the attempt whose outcome is unknown. */
   readonly attempt: number;
 }
 
+/** What an operator found out about an attempt. `notApplied`: the effect did not happen; the step is retried unless its run has ended. */
 export type StepResolution = { readonly completed: unknown } | { readonly failed: unknown } | "notApplied";
 
 /**
- * Settles a step whose outcome is unknown. Its run goes on; if the run has ended, the outcome is recorded after its
- * end. Of several callers exactly one succeeds. NotUnknownError when that attempt is not in doubt, or another caller was first.
+ * Settles a step whose outcome is unknown. The run continues; if it has ended, the outcome is recorded after its end. Of
+ * several callers only one succeeds. Throws NotUnknownError if the outcome of that attempt is not unknown, or another caller
+ * was first; RunNotFoundError if there is no such run; and NotKnownError if the store did not confirm which caller was first.
  *
  * @example
  * await resolveStep({ runId: "alarm:7", stepId, attempt: 1 }, { completed: "sent, says the provider" });
@@ -40,14 +43,14 @@ export async function resolveStep(ref: StepRef, resolution: StepResolution): Pro
   const decision = { runId, stepId, attempt, to: await resolutionOf(resolution, store), by: newOwner() };
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
-  noticeOverdue(store, [run]);
+  warnIfOverdue(store, [run]);
   if (hasEnded(run.status) || (await sendToRun(store, decision)) === "ended") await resolveAfterEnd(store, decision);
 }
 
 async function resolutionOf(resolution: StepResolution, store: Store): Promise<Resolution> {
   if (resolution === "notApplied") return resolution;
   if (typeof resolution === "object" && resolution !== null) {
-    if ("completed" in resolution) return { done: await keptValue("completed", resolution.completed, store) };
+    if ("completed" in resolution) return { done: await encodeForRun("completed", resolution.completed, store) };
     if ("failed" in resolution) return { fail: encodeError(resolution.failed) };
   }
   throw new InvalidInputError("resolution", 'must be { completed: value }, { failed: error } or "notApplied"');
@@ -58,23 +61,23 @@ interface Decision extends Required<Omit<ResolutionMail, "accept">> {
   readonly stepId: string;
 }
 
-/** By mail, which its owner takes in together with what follows from it. */
+/** Sends the resolution as mail. The owner of the run journals the mail together with its consequences. */
 async function sendToRun(store: Store, decision: Decision): Promise<"sent" | "ended"> {
   const { runId, stepId, attempt, to, by } = decision;
   const last = (await readAttempts(runId, stepId, { store })).at(-1);
   if (last?.attempt !== attempt || last.verdict !== "unknown")
-    throw notUnknown(decision, last ? `attempt ${last.attempt} is ${last.verdict}` : "there is no such step in this run");
+    throw notUnknown(decision, last ? `attempt ${last.attempt} is ${last.verdict}` : "this run has no such step");
   const payload = JSON.stringify({ attempt, to, by } satisfies ResolutionMail);
   const key = resolutionKey(stepId, attempt);
   const answer = await sendMail(store, { to: { run: runId }, kind: "resolve", about: stepId, payload, key });
   if (answer.kind === "absent") throw new RunNotFoundError(runId);
   if (answer.kind === "ended") return "ended";
   if (answer.kind === "sent" && answer.duplicate && !(await isMine(store, decision)))
-    throw notUnknown(decision, "another caller has resolved it");
+    throw notUnknown(decision, "another caller has resolved the step");
   return "sent";
 }
 
-/** The mail that the store took first may be our own: the reply to it was lost, and it was sent again. */
+/** A duplicate may be the mail of this call: if the store's reply was lost, the mail was sent again. */
 async function isMine(store: Store, { runId, stepId, attempt, by }: Decision): Promise<boolean> {
   try {
     const mail = await beforeEffect(store, () => store.runs.mail(runId, 0));
@@ -83,7 +86,7 @@ async function isMine(store: Store, { runId, stepId, attempt, by }: Decision): P
       return of === attempt && caller === by;
     });
   } catch (error) {
-    throw new NotKnownError(`whether step ${stepId} was resolved by this call or by another one is not known`, error);
+    throw new NotKnownError(`it is not known whether this call or another one resolved step ${stepId}`, error);
   }
 }
 
@@ -91,11 +94,11 @@ async function resolveAfterEnd(store: Store, decision: Decision): Promise<void> 
   const { runId, stepId, attempt, to, by } = decision;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
-  // A claim that wants nothing only tells the store's time.
+  // A claim without workflows claims nothing; its answer has the time of the database.
   const { now: at } = await store.runs.claim({ owner: by, workflows: [], leaseMs: 1000, limit: 1 });
   const decide = ({ doubts }: EndedJournal): readonly Event[] => {
     const [id] = [...doubts].find(([call, of]) => of === attempt && stepIdOf(runId, call) === stepId) ?? [];
-    if (id === undefined) throw notUnknown(decision, "its outcome is known, or there is no such step in this run");
+    if (id === undefined) throw notUnknown(decision, "its outcome is known, or this run has no such step");
     return [resolvedEvent({ id, at, attempt, to, by })];
   };
   await writeAfterEnd(store, { id: runId, epoch: run.epoch, send: (operation) => sendSafely(store, operation), decide });

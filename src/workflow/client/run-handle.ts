@@ -8,7 +8,7 @@ import { decodeError } from "../../core/values/stored-error.js";
 import { keepAlive } from "../../core/work/clock.js";
 import { currentExecution } from "../define/context.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "../define/errors.js";
-import { broughtBack } from "../journal/aside.js";
+import { loadAside } from "../journal/aside.js";
 import type { RunResult } from "../journal/departure.js";
 import { readOpenRequests } from "../journal/read-open-requests.js";
 import { readingStore } from "../process/ambient-store.js";
@@ -18,8 +18,8 @@ import { type ReadableOptions, type RunReadable, readableOf } from "../streams/r
 import { streamName, streamOptionNames } from "../streams/stream-name.js";
 import { inStore } from "../streams/stream-result.js";
 import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
-import { noticeOverdue } from "../waiting/overdue.js";
-import { lookMs, waitForChange } from "../waiting/run-change.js";
+import { warnIfOverdue } from "../waiting/overdue.js";
+import { pollDelayMs, waitForChange } from "../waiting/run-change.js";
 import { workingStore } from "../worker/workers.js";
 import { cancelWithoutWorker } from "./cancel-run.js";
 import { sendMail } from "./send-mail.js";
@@ -27,15 +27,18 @@ import type { StopSleepOptions, StopSleepResult } from "./stop-sleep.js";
 
 let storeOfRun: (run: Run) => Store | undefined;
 
-/** The store that a handle was made with; undefined: the process's own. */
+/** The store that a handle was made with; undefined for the default store of the process. */
 export function storeOf(run: Run): Store | undefined {
   return storeOfRun(run);
 }
 
-/** A run, wherever it is executed. Everything is asked of the store when it is asked for. */
+/**
+ * A handle on a run, wherever the run is executed. Every property reads the store when it is accessed; all except `exists`
+ * reject with RunNotFoundError if there is no such run. Made by `start` and `getRun`.
+ */
 export class Run<Result = unknown> {
   readonly id: string;
-  /** `start` found this id in use, with another input. */
+  /** True if `start` found an existing run with this id that has another input or another workflow. */
   readonly mismatch: boolean;
   readonly #store: Store | undefined;
 
@@ -49,10 +52,12 @@ export class Run<Result = unknown> {
     this.mismatch = mismatch;
   }
 
+  /** The same as `id`. */
   get runId(): string {
     return this.id;
   }
 
+  /** Whether the store has this run. */
   get exists(): Promise<boolean> {
     return this.#read().then((run) => run !== undefined);
   }
@@ -61,11 +66,12 @@ export class Run<Result = unknown> {
     return this.#mustRead().then((run) => run.status);
   }
 
+  /** Stored name of the workflow. */
   get workflowName(): Promise<string> {
     return this.#mustRead().then((run) => run.workflow);
   }
 
-  /** Why a run that is unknown or diverged cannot go on. */
+  /** Why the run cannot continue, if its status is unknown, diverged or parked. */
   get trouble(): Promise<string | undefined> {
     return this.#mustRead().then((run) => run.trouble ?? undefined);
   }
@@ -74,28 +80,34 @@ export class Run<Result = unknown> {
     return this.#mustRead().then((run) => new Date(run.createdAt));
   }
 
+  /** When a worker first executed the run; undefined while it is pending. */
   get startedAt(): Promise<Date | undefined> {
     return this.#mustRead().then((run) => dateOf(run.startedAt));
   }
 
+  /** When the run ended, with any status; undefined before. */
   get completedAt(): Promise<Date | undefined> {
     return this.#mustRead().then((run) => dateOf(run.endedAt));
   }
 
-  /** Waits for the end. Rejects with RunFailedError or RunCancelledError when that is how it ended. */
+  /**
+   * Waits until the run ends and resolves to its result. Rejects with RunFailedError or RunCancelledError if the run failed or
+   * was cancelled, and in a workflow with RunCycleError if the runs wait for each other.
+   */
   get returnValue(): Promise<Result> {
     const execution = currentExecution();
     if (execution) return execution.children.result(this.id) as Promise<Result>;
     return this.#result();
   }
 
-  /** Its default stream, from the beginning. */
+  /** The default stream of the run, from the beginning. */
   get readable(): RunReadable {
     return this.getReadable();
   }
 
   /**
-   * A stream of the run, until it is closed or the run is over. Any number may read it, from any process, also later.
+   * Reads a stream of the run until the stream is closed or the run ends. Any number of readers in any process can read it,
+   * also after the run has ended. Throws ContextError in workflow code.
    *
    * @example
    * for await (const line of run.getReadable<string>({ startIndex: -10 })) console.log(line);
@@ -108,18 +120,19 @@ export class Run<Result = unknown> {
   }
 
   /**
-   * Aborts what runs, and ends the run as cancelled. Nothing when it has ended. Resolves when that is sure to happen; a run
-   * whose workflow no live worker has is ended here.
+   * Cancels the run: aborts running steps and ends the run as cancelled. Does nothing if the run has ended. Resolves when the
+   * request is durable. If no live worker has the workflow, this call ends the run itself. Throws RunNotFoundError, and
+   * ContextError in workflow code.
    */
   async cancel(...more: never[]): Promise<void> {
     refuseInWorkflow("run.cancel()");
     if (more.some((given) => given !== undefined))
-      throw new InvalidInputError("run.cancel", "has no options; keep the reason for it in a store of your own");
+      throw new InvalidInputError("run.cancel", "takes no options; record the reason for the cancellation elsewhere");
     const store = await this.#send("cancel");
     await cancelWithoutWorker(store, this.id);
   }
 
-  /** The sleeps that the run is in, the next one to end first. Their ids are the `correlationIds` of `wakeUp`. */
+  /** The pending sleeps of the run, ordered by their end. Pass their ids to `wakeUp` as `correlationIds`. */
   get sleeps(): Promise<readonly RunSleep[]> {
     return this.#sleeps();
   }
@@ -136,9 +149,9 @@ export class Run<Result = unknown> {
   }
 
   /**
-   * Ends the run's sleeps at once, all of them or those that are named, and resolves to their number. Without names it makes
-   * an unknown run look again. A run that is parked or diverged is only tried again: its sleeps last as long as they should,
-   * unless they are named.
+   * Ends sleeps of the run immediately, all or those in `correlationIds`, and resolves to their number. Without ids it also
+   * makes a run with status "unknown" reconcile again. A parked or diverged run is only retried: its sleeps are not ended
+   * unless `correlationIds` has them. Throws RunNotFoundError, and ContextError in workflow code.
    *
    * @example
    * const [first] = await run.sleeps;
@@ -146,12 +159,12 @@ export class Run<Result = unknown> {
    */
   async wakeUp(options: StopSleepOptions = {}): Promise<StopSleepResult> {
     refuseInWorkflow("run.wakeUp()");
-    // A misspelt name must not end all sleeps.
+    // Check first: a misspelt option must not end all sleeps.
     knownOptions("run.wakeUp", options, wakeUpNames);
     const { correlationIds } = options;
     if (correlationIds !== undefined) checkIds(correlationIds);
     const { status } = await this.#mustRead();
-    if (correlationIds === undefined && isTriedAgain(status)) {
+    if (correlationIds === undefined && isOnlyRetried(status)) {
       await this.#send("wake", "[]");
       return { stoppedCount: 0 };
     }
@@ -171,31 +184,31 @@ export class Run<Result = unknown> {
 
   async #result(): Promise<Result> {
     const store = await workingStore(this.#store);
-    // The worker is in the background: without this, a process that waits for nothing else would end before its run.
+    // The worker does not keep the process alive: without this the process would exit before the run has ended.
     const release = keepAlive(store.clock);
     const { status, output: kept } = await this.#end(store).finally(release);
-    const output = await broughtBack(store, this.id, kept);
+    const output = await loadAside(store, this.id, kept);
     if (status === "completed") return inStore(store, () => decode(output ?? "null")) as Result;
     if (status === "failed") throw new RunFailedError(this.id, withCode(decodeError(output ?? "{}")));
     throw new RunCancelledError(this.id);
   }
 
-  /** The end of a run that is executed here is reported here; a run that is executed elsewhere is polled, often at first, then patiently. */
+  /** Waits for the end of the run: EndBoard reports it if this process executes the run; otherwise the run is polled with increasing delays. */
   async #end(store: Store): Promise<RunResult> {
-    for (let looks = 0; ; looks++) {
+    for (let polls = 0; ; polls++) {
       if (workerOf(store)?.has(this.id)) {
         const end = await EndBoard.of(store).next(this.id);
         if (end) return end;
       }
-      // Watched from before it is read: what happens in between must not wait for the next look.
-      const news = waitForChange(store, this.id, lookMs(looks), false);
+      // Subscribe before reading, so that a change in between does not wait for the next poll.
+      const waiting = waitForChange(store, this.id, pollDelayMs(polls), false);
       try {
         const run = await this.#mustRead();
         if (hasEnded(run.status)) return { status: run.status, output: run.output };
         await claimAwaitedRun(store, this.id);
-        await news.changed;
+        await waiting.changed;
       } finally {
-        news.stop();
+        waiting.stop();
       }
     }
   }
@@ -203,7 +216,7 @@ export class Run<Result = unknown> {
   async #read(): Promise<RunRecord | undefined> {
     const store = await readingStore(this.#store);
     const run = await store.runs.read(this.id);
-    noticeOverdue(store, [run]);
+    warnIfOverdue(store, [run]);
     return run;
   }
 
@@ -214,16 +227,17 @@ export class Run<Result = unknown> {
   }
 }
 
+/** A pending sleep of a run. */
 export interface RunSleep {
-  /** The same at every replay: "sleep#0" is the first sleep of the run. */
+  /** Id of the sleep, the same at every replay: "sleep#0" is the first sleep of the run. */
   readonly id: string;
   readonly until: Date;
 }
 
 const wakeUpNames: OptionNames<StopSleepOptions> = { correlationIds: true };
 
-/** Its code does not run: a wake-up asks for one more try, and not for the end of a sleep that the run would be in otherwise. */
-function isTriedAgain(status: RunStatus): boolean {
+/** The code of such a run does not execute: a wake-up requests another try and does not end the sleeps of the run. */
+function isOnlyRetried(status: RunStatus): boolean {
   return status === "parked" || status === "diverged";
 }
 
@@ -233,12 +247,12 @@ function refuseInWorkflow(what: string): void {
 
 function checkIds(ids: unknown): void {
   if (Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === "string")) return;
-  throw new InvalidInputError("correlationIds", "must be ids of sleeps, one at least; leave it out to end all sleeps of the run");
+  throw new InvalidInputError("correlationIds", "must be a non-empty array of sleep ids; omit it to end all sleeps of the run");
 }
 
 /**
- * Code in the wild asks for `error.cause.code`. Not in workflow code, which got errors without it before: a replay must
- * pass the same error to a step.
+ * Adds the code "USER_ERROR" to an error without a code, because existing code reads `error.cause.code`. Not done in workflow
+ * code, which earlier versions gave errors without it: a replay must pass the same error to a step.
  */
 function withCode(error: Error & { readonly code?: unknown }): Error {
   return error.code === undefined

@@ -6,7 +6,7 @@ export function sendMail(store: Store, mail: Omit<Send, "verb">): Promise<RunAns
   return sendSafely(store, { verb: "send", ...mail });
 }
 
-/** Tries within a bound. The same operation again finds its own success, so trying again is always safe. */
+/** Retries for a bounded time. Retrying is safe: a repeated operation finds its own success. */
 export function sendSafely(store: Store, operation: Send | StartRun | AppendLate): Promise<RunAnswer> {
   return beforeEffect(store, () => store.commit({ run: operation }));
 }

@@ -17,38 +17,37 @@ import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunctio
 import { RunMismatchError } from "../define/errors.js";
 import { presentName, underFormerNames } from "../define/registry.js";
 import { isStoredAs, type Renamed } from "../define/renamed.js";
-import { startedAside } from "../journal/aside.js";
+import { withInputAside } from "../journal/aside.js";
 import { childIdOf } from "../journal/identity.js";
-import { worksHere } from "../process/ambient-store.js";
+import { mayExecuteRuns } from "../process/ambient-store.js";
 import { workerOf } from "../process/local-worker.js";
 import { pendingForever } from "../replay/requests.js";
 import { withoutWritable } from "../streams/writable.js";
-import { lookForOverdue, noticeOverdue } from "../waiting/overdue.js";
+import { checkForOverdue, warnIfOverdue } from "../waiting/overdue.js";
 import { storeWithWorker } from "../worker/workers.js";
 import { Run } from "./run-handle.js";
 import { sendSafely } from "./send-mail.js";
 
+/** Options of {@link start}. */
 export interface StartOptions {
-  /** Names the run: the same id again is the same run. Default: a new one. */
+  /** Id of the run. A start with an id that is in use returns the existing run. Default: a new random id. */
   readonly id?: string;
-  /** Default: the process's own store. */
+  /** Default: the default store of the process, see `configure`. */
   readonly store?: Store;
-  /** What counts as the same input. Default: the arguments, normalised. */
+  /** Identifies the input: two starts with the same fingerprint have the same input. Default: a hash of the arguments. */
   readonly fingerprint?: string;
-  /** Same id, other input: the existing run with `mismatch` set (default), or RunMismatchError. */
+  /** If the id is in use with another input or workflow: return the existing run with `mismatch: true` (default), or throw RunMismatchError. */
   readonly onMismatch?: "return" | "refuse";
-  /** How long the run is kept after its end. Default 30 days. */
+  /** How long the run is kept after it has ended. Default 30 days. */
   readonly retentionMs?: number | "forever";
-  /**
-   * Accepted and ignored, for code written for the Workflow DevKit: a run is executed by any worker that has its workflow,
-   * under the code that this worker has.
-   */
+  /** Ignored; accepted for code written for the Workflow DevKit. Any worker that has the workflow executes the run, with its own code. */
   readonly deploymentId?: string;
 }
 
 /**
- * A workflow by its stored name: `workflow//src/orders.ts//checkout`, or the name given to `workflow(name, fn)`. It need
- * not be defined in this process; the run is pending until a worker that has it claims it.
+ * A workflow by its stored name: an id such as `workflow//shop//src/orders.ts//checkout`, or the name passed to
+ * `workflow(name, fn)`. The workflow need not be defined in this process: the run is pending until a worker that has it
+ * claims the run.
  */
 export interface WorkflowById {
   readonly workflowId: string;
@@ -63,17 +62,19 @@ const optionNames: OptionNames<StartOptions> = {
   deploymentId: true,
 };
 
+/** Workflow, input and options of {@link start} in one object. */
 export interface StartRequest<Args extends unknown[], Result> extends StartOptions {
   readonly workflow: WorkflowFunction<Args, Result>;
-  /** One argument, whatever it is. */
+  /** The only argument of the workflow. Omit it for a workflow without arguments. */
   readonly input?: Args[0];
 }
 
 const retentionMsDefault = 30 * 86_400_000;
 
 /**
- * Starts a run, and returns when it is durable. The same id again, from any process, returns the same run and never
- * starts a second one.
+ * Starts a run. Resolves when the run is durable in the store. A later start with the same id, from any process, returns the
+ * same run and does not start a second one. In a workflow it starts a child run, and in a step a run with an id derived from
+ * the step. Throws InvalidInputError (invalid option or argument), WorkflowNotRegisteredError, and RunMismatchError.
  *
  * @example
  * const run = await start(order, ["order-1"], { id: "order-1" });
@@ -96,42 +97,42 @@ export async function start(
   if (typeof first !== "function" && (first === null || typeof first !== "object"))
     throw new InvalidInputError("start", "needs a workflow, { workflowId }, or { id, workflow, input }");
   if (typeof first === "object" && "workflow" in first) return await startRun(first.workflow, "input" in first ? [first.input] : [], first);
-  // Without arguments the options may come second.
+  // A workflow without arguments can be started with the options as second argument.
   if (third === undefined && isPlainObject(second)) return await startRun(first, [], second);
   return await startRun(first, second as readonly unknown[], third ?? {});
 }
 
 async function startRun(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): Promise<Run> {
-  const asked = prepare(from, args, options);
+  const request = prepare(from, args, options);
   const execution = currentExecution();
-  // In the code of a workflow nothing may wait: a replay goes by its order.
-  if (execution) return startChild(execution, asked);
-  asked.check();
+  // Workflow code must not wait here: a replay depends on the order of requests.
+  if (execution) return startChild(execution, request);
+  request.check();
   if (options.store !== undefined) requireStore(options.store);
   const step = currentStep();
-  // A step must not fail, and its run with it, for an option of another step.
+  // Not in a step body: a wrong option of another step must not fail this step and its run.
   if (step === undefined) checkSteps();
   const given = options.id ?? (step ? childIdOf(step.stepId, String(step.started++)) : undefined);
   const at = options.store ?? step?.execution.store;
   const encoded = encodedArgs(args, (given) => encodeLater(given, at?.valueBytesMax));
-  // Without a turn of the event loop where there is nothing to wait for: who calls and then stops its worker has started it.
-  const input = withoutWritable("args", typeof encoded === "string" ? encoded : await encoded.catch(refused));
+  // Await only if necessary: a caller that calls start and then, in the same turn, stops its worker has started the run.
+  const input = withoutWritable("args", typeof encoded === "string" ? encoded : await encoded.catch(rethrowForArgs));
   const store = at ?? (await storeWithWorker());
   requireRuns(store);
-  const create = startedAside(createOf(asked, { id: given ?? newRunId(), input, store }), store.asideBytes);
+  const create = withInputAside(createOf(request, { id: given ?? newRunId(), input, store }), store.asideBytes);
   const worker = workerOf(store);
   const departure = await worker?.start(create);
   if (departure === "created") return new Run(create.id, store);
   if (departure?.why === "refused") throw departure.error;
-  if (departure?.why === "exists") return found(store, create, departure.run, asked);
-  // No worker here, none with room, or it was interrupted: the worker that claims it executes it.
+  if (departure?.why === "exists") return existingRun(store, create, departure.run, request);
+  // There is no worker here, it is full, or it was interrupted: create a pending run, which any worker can claim.
   const answer = await sendSafely(store, create);
-  if (worker === undefined) lookForOverdue(store, create.workflow);
-  return answer.kind === "exists" ? found(store, create, answer.run, asked) : new Run(create.id, store);
+  if (worker === undefined) checkForOverdue(store, create.workflow);
+  return answer.kind === "exists" ? existingRun(store, create, answer.run, request) : new Run(create.id, store);
 }
 
-/** As it was asked for, and checked. */
-interface Asked {
+/** The validated arguments of a call of `start`. */
+interface PreparedStart {
   readonly workflow: Renamed;
   readonly args: readonly unknown[];
   readonly options: StartOptions;
@@ -139,7 +140,7 @@ interface Asked {
   readonly check: () => void;
 }
 
-function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): Asked {
+function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): PreparedStart {
   const workflow = typeof from === "object" && "workflowId" in from ? workflowById(from.workflowId) : definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
   const { id, retentionMs = retentionMsDefault, onMismatch = "return" } = options;
@@ -152,23 +153,23 @@ function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[]
 
 const namesWarned = new Set<string>();
 
-/** By its name, or by one that earlier versions gave it. */
+/** Finds a workflow by its name or a former name. Warns if this process does not define it. */
 function workflowById(id: unknown): Renamed {
   if (typeof id !== "string") throw new InvalidInputError("workflowId", "must be a string: the stored name of a workflow");
   checkWorkflowName("workflowId", id);
   const defined = definedWorkflows().get(presentName("workflow", id));
-  if (defined === undefined && worksHere() && !namesWarned.has(id)) {
+  if (defined === undefined && mayExecuteRuns() && !namesWarned.has(id)) {
     namesWarned.add(id);
     process.emitWarning(
-      `[onceflow] workflow "${id}" is started by its id and is not defined in this process; its runs are pending until a worker that has it claims them. ` +
-        "Check the spelling, import its module, or set configure({ worker: false }) where this process only starts runs.",
+      `[onceflow] workflow "${id}" is started by its id but is not defined in this process; its runs stay pending until a worker that has the workflow claims them. ` +
+        "Check the spelling, import its module, or call configure({ worker: false }) if this process only starts runs.",
     );
   }
   return defined ?? { name: id };
 }
 
 /** `input`: the arguments, encoded. */
-function createOf({ workflow, args, options }: Asked, { id, input, store }: { id: string; input: string; store: Store }): StartRun {
+function createOf({ workflow, args, options }: PreparedStart, { id, input, store }: { id: string; input: string; store: Store }): StartRun {
   const { retentionMs = retentionMsDefault } = options;
   return {
     verb: "start",
@@ -183,19 +184,19 @@ function createOf({ workflow, args, options }: Asked, { id, input, store }: { id
   };
 }
 
-function encodedArgs<Text>(args: readonly unknown[], encoded: (args: readonly unknown[]) => Text): Text {
+function encodedArgs<Text>(args: readonly unknown[], encodeArgs: (args: readonly unknown[]) => Text): Text {
   try {
-    return encoded(args);
+    return encodeArgs(args);
   } catch (error) {
-    return refused(error);
+    return rethrowForArgs(error);
   }
 }
 
-function refused(error: unknown): never {
+function rethrowForArgs(error: unknown): never {
   throw renamed("args", error);
 }
 
-/** Those of one time stand together in the store's index: new runs touch few of its pages. */
+/** Begins with the time, so that ids of new runs are neighbours in the store's index and touch few of its pages. */
 function newRunId(): string {
   return `run_${Date.now().toString(36).padStart(9, "0")}${randomText(12)}`;
 }
@@ -209,7 +210,7 @@ function checkId(id: unknown): void {
   }
 }
 
-/** By meaning where JSON can say it, so that the order of members does not count; else by the encoded text. */
+/** Hash of the canonical JSON, in which the order of members does not matter; if JSON cannot represent the arguments, of the encoded text. */
 function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }: StartOptions): string {
   if (fingerprint !== undefined) {
     if (typeof fingerprint !== "string" || fingerprint === "") throw new InvalidInputError("fingerprint", "must be a non-empty string");
@@ -219,42 +220,42 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
   try {
     return sha256(args.length === 0 ? "[]" : canonicalJson(args, "input"));
   } catch (error) {
-    // A lone surrogate, say: JSON can hold it, and no canonical text can.
+    // For example a lone surrogate, which JSON allows and canonical JSON does not.
     if (!(error instanceof InvalidInputError)) throw error;
     return sha256(input);
   }
 }
 
-function found(store: Store, create: StartRun, run: RunRecord, { workflow, args, options }: Asked): Run {
+function existingRun(store: Store, create: StartRun, run: RunRecord, { workflow, args, options }: PreparedStart): Run {
   const hasName = isStoredAs(workflow, run.workflow);
   const hasInput = run.fingerprint === create.fingerprint || isFormerFingerprint(run.fingerprint, args, options);
-  noticeOverdue(store, [run]);
+  warnIfOverdue(store, [run]);
   const mismatch = !hasName || !hasInput;
   if (mismatch && options.onMismatch === "refuse") throw new RunMismatchError(run.id);
   return new Run(run.id, store, mismatch);
 }
 
-/** Whether an earlier version made this one of the arguments: with the names that steps and workflows among them had then. */
+/** Whether an earlier version computed this fingerprint from the arguments, with the former names of steps and workflows among them. */
 function isFormerFingerprint(print: string | null, args: readonly unknown[], options: StartOptions): boolean {
   try {
     return underFormerNames(() => fingerprintOf(args, encode(args), options)).some((each) => each === print);
   } catch {
-    // Arguments that have to be read before they can be encoded have none.
+    // Arguments that must be read before they can be encoded have no former fingerprint.
     return false;
   }
 }
 
-/** In a workflow: created with the entry that says so. Its id is derived, so that a replay means the same run. */
-function startChild(execution: WorkflowContext, asked: Asked): Run | Promise<Run> {
+/** Starts a child run from workflow code. It is created together with the journal entry, and its id is derived, so that a replay refers to the same run. */
+function startChild(execution: WorkflowContext, request: PreparedStart): Run | Promise<Run> {
   const { store, children } = execution;
-  const { id: given } = asked.options;
-  const text = encodedArgs(asked.args, encode);
-  // A run that was recorded before writables were refused must find its journal again.
-  const input = isJournaled(execution, asked.workflow) ? text : withoutWritable("args", text);
-  const child = createOf(asked, { id: given ?? "", input, store });
-  const make = (id: string): StartRun => startedAside({ ...child, id, parent: execution.id }, store.asideBytes);
-  const refuse = asked.options.onMismatch === "refuse";
-  const started = children.start({ workflow: asked.workflow, given, refuse, make, check: asked.check });
+  const { id: given } = request.options;
+  const text = encodedArgs(request.args, encode);
+  // Earlier versions accepted writables in arguments: a journaled start must not fail at replay.
+  const input = isJournaled(execution, request.workflow) ? text : withoutWritable("args", text);
+  const child = createOf(request, { id: given ?? "", input, store });
+  const make = (id: string): StartRun => withInputAside({ ...child, id, parent: execution.id }, store.asideBytes);
+  const refuse = request.options.onMismatch === "refuse";
+  const started = children.start({ workflow: request.workflow, given, refuse, make, check: request.check });
   if (started === undefined) return pendingForever();
   const { id, mismatch } = started;
   return mismatch === undefined ? new Run(id, store) : mismatch.then((differs) => new Run(id, store, differs));

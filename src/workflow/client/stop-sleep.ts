@@ -1,10 +1,11 @@
 /** Which sleeps of a run `run.wakeUp` ends. */
 export interface StopSleepOptions {
-  /** The ids of sleeps as the journal has them, such as "sleep#0". Default: all sleeps of the run; none of a run that is parked or diverged, which is tried again. */
+  /** Ids of sleeps, such as "sleep#0". Default: all sleeps of the run, or none of a parked or diverged run, which is only retried. */
   readonly correlationIds?: readonly string[];
 }
 
+/** Result of `run.wakeUp`. */
 export interface StopSleepResult {
-  /** How many sleeps were ended. */
+  /** Number of sleeps that were ended. */
   readonly stoppedCount: number;
 }

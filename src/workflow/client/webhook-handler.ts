@@ -19,17 +19,19 @@ import { hookAppears } from "../waiting/hook-appears.js";
 import type { ResumeOptions } from "./api.js";
 import { sendMail } from "./send-mail.js";
 
+/** Options of {@link resumeWebhook}. */
 export interface ResumeWebhookOptions extends ResumeOptions {
-  /** How long to wait for a webhook that does not exist yet. Default 0: a stranger who guesses tokens must not keep requests open. */
+  /** How long to wait for a webhook that does not exist yet. Default 0, so that clients that guess tokens cannot keep requests open. */
   readonly waitMs?: number;
-  /** Longer bodies are refused. Default 1 MiB. */
+  /** Longer bodies are rejected with status 413. Default 1 MiB. */
   readonly bodyBytesMax?: number;
-  /** How long the sender waits for a step to answer (`respondWith: "manual"`). Default 30 s. */
+  /** How long the sender waits for a step to respond (`respondWith: "manual"`). Default 30 s. */
   readonly answerMs?: number;
 }
 
+/** Options of {@link webhookHandler}. */
 export interface WebhookHandlerOptions extends Omit<ResumeWebhookOptions, "store" | "key"> {
-  /** Names the delivery, for example by a header of the sender: the same key again is not delivered again. */
+  /** Returns a key for the delivery, for example from a header of the sender. A key that was already delivered is not delivered again. */
   readonly key?: (request: Request) => string | null | undefined;
 }
 
@@ -37,7 +39,8 @@ const handlerNames: OptionNames<WebhookHandlerOptions> = { key: true, waitMs: tr
 const resumeNames: OptionNames<ResumeWebhookOptions> = { ...handlerNames, store: true };
 
 /**
- * Serves the webhooks of a store: a Fetch handler, to be mounted in any framework. The token is the last part of the path.
+ * Returns a Fetch handler that serves the webhooks of a store; mount it in any framework. The token is the last segment of
+ * the path. The handler never throws: it responds to errors with problem documents (404, 413, 502, 503, 504 …).
  *
  * @example
  * app.all("/.well-known/onceflow/webhook/:token", (c) => webhookHandler(store)(c.req.raw));
@@ -49,7 +52,7 @@ export function webhookHandler(store?: Store, options: WebhookHandlerOptions = {
   checkBounds(rest);
   return async (request) => {
     const token = tokenIn(request.url);
-    if (token === undefined) return problem(404, "NOT_FOUND", "there is no such webhook");
+    if (token === undefined) return problem(404, "NOT_FOUND", "webhook not found");
     try {
       const named = key?.(request) ?? undefined;
       return await resumeWebhook(token, request, {
@@ -58,14 +61,15 @@ export function webhookHandler(store?: Store, options: WebhookHandlerOptions = {
         ...(named === undefined ? {} : { key: named }),
       });
     } catch (error) {
-      return refusalOf(error);
+      return errorResponse(error);
     }
   };
 }
 
 /**
- * Delivers a request to the webhook that has this token, and gives the answer for its sender. The request is durable
- * before it is answered.
+ * Delivers a request to the webhook with this token and returns the response for the sender. The request is durable before
+ * the promise resolves. Throws HookNotFoundError if no active webhook has the token, and InvalidInputError if the body is too
+ * long or was already read.
  */
 export async function resumeWebhook(token: string, request: Request, options: ResumeWebhookOptions = {}): Promise<Response> {
   knownOptions("resumeWebhook", options, resumeNames);
@@ -77,7 +81,7 @@ export async function resumeWebhook(token: string, request: Request, options: Re
   if (waitMs > 0 && (await store.runs.hook(stored)) === undefined) await hookAppears(store, stored, store.clock.now() + waitMs);
   const webhook = webhookOf(await store.runs.hook(stored), token);
   if (webhook === undefined) throw new HookNotFoundError(token);
-  // The same delivery again waits for the same answer.
+  // A repeated delivery has the same id and waits for the same response.
   const delivery = key === undefined ? randomBytes(18).toString("base64url") : sha256(`${token}\0${key}`);
   const answer = webhook.respond === "manual" ? delivery : null;
   const body = await bodyOf(request, bodyBytesMax);
@@ -90,9 +94,9 @@ export async function resumeWebhook(token: string, request: Request, options: Re
   return await awaitAnswer(store, sent.run, delivery, answerMs);
 }
 
-/** Whoever sends more than the bound is refused without being heard to the end. */
+/** Reads the body. A body that is too long is rejected without reading it to its end. */
 async function bodyOf(request: Request, bytesMax: number): Promise<KeptBody | null> {
-  if (request.bodyUsed) throw new InvalidInputError("request", "has a body that was read before; hand in a clone");
+  if (request.bodyUsed) throw new InvalidInputError("request", "has a body that was already read; pass a clone");
   if (Number(request.headers.get("content-length") ?? 0) > bytesMax) throw new BodyTooLongError(bytesMax);
   if (request.body === null) return null;
   const bytes = await readUpTo(bytesMax, request.body).catch((error: unknown) => {
@@ -104,36 +108,36 @@ async function bodyOf(request: Request, bytesMax: number): Promise<KeptBody | nu
 class BodyTooLongError extends InvalidInputError {
   static override readonly kind: string = "BodyTooLongError";
   constructor(bytesMax: number) {
-    super("request", `has a body of more than ${bytesMax} bytes, which is the bound`);
+    super("request", `has a body of more than ${bytesMax} bytes (bodyBytesMax)`);
   }
 }
 
-/** A step answers, in this process or in another one. */
+/** Waits for the response of a step, in this process or another. */
 async function awaitAnswer(store: Store, run: string, delivery: string, answerMs: number): Promise<Response> {
   const id = { scope: answerScope, key: delivery };
   const until = store.clock.now() + answerMs;
   for (let polls = 0; ; polls++) {
-    // In this order: a run that has ended answers no more, and what it answered is there.
+    // Read the run before the response: if the run has ended, a response it gave is visible to the second read.
     const record = await store.runs.read(run);
     const outcome = (await store.read(id))?.record.outcome;
     if (outcome) return decode(decode(outcome) as string) as Response;
     if (record === undefined || hasEnded(record.status))
-      return problem(502, "NOT_ANSWERED", "the request was taken in, and its run ended without an answer");
+      return problem(502, "NOT_ANSWERED", "the request was accepted, but its run ended without a response");
     const leftMs = until - store.clock.now();
-    if (leftMs <= 0) return problem(504, "NOT_ANSWERED_YET", "the request was taken in, and its run has not answered it yet");
+    if (leftMs <= 0) return problem(504, "NOT_ANSWERED_YET", "the request was accepted, but its run has not responded yet");
     await store.changed(id, Math.min(pollMs(polls), leftMs));
   }
 }
 
-/** To a stranger: what went wrong, and nothing of what is inside. */
-function refusalOf(error: unknown): Response {
-  if (error instanceof HookNotFoundError) return problem(404, "NOT_FOUND", "there is no such webhook");
-  if (error instanceof BodyTooLongError) return problem(413, "TOO_LONG", "the body is longer than this webhook takes");
-  if (error instanceof InvalidInputError) return problem(400, "INVALID", "the request cannot be taken in");
+/** Public error response: says what went wrong without internal details. */
+function errorResponse(error: unknown): Response {
+  if (error instanceof HookNotFoundError) return problem(404, "NOT_FOUND", "webhook not found");
+  if (error instanceof BodyTooLongError) return problem(413, "TOO_LONG", "the body is too long for this webhook");
+  if (error instanceof InvalidInputError) return problem(400, "INVALID", "the request is invalid");
   if (error instanceof UnreachableError || error instanceof NotKnownError)
-    return problem(503, "UNREACHABLE", "the request could not be taken in now; send it again", { "retry-after": "1" });
+    return problem(503, "UNREACHABLE", "the request could not be stored now; send it again", { "retry-after": "1" });
   process.emitWarning(error instanceof Error ? error : String(error), { code: "ONCEFLOW_WEBHOOK_FAILED" });
-  return problem(500, "FAILED", "the request could not be taken in");
+  return problem(500, "FAILED", "the request could not be processed");
 }
 
 function problem(status: number, code: string, title: string, headers: Record<string, string> = {}): Response {
@@ -143,7 +147,7 @@ function problem(status: number, code: string, title: string, headers: Record<st
 
 function checkBounds({ bodyBytesMax, answerMs, waitMs }: Pick<ResumeWebhookOptions, "bodyBytesMax" | "answerMs" | "waitMs">): void {
   if (bodyBytesMax !== undefined && (!Number.isInteger(bodyBytesMax) || bodyBytesMax < 0))
-    throw new InvalidInputError("bodyBytesMax", "must be a whole number of bytes, from 0");
+    throw new InvalidInputError("bodyBytesMax", "must be a whole number of 0 or more");
   if (answerMs !== undefined) duration("answerMs", answerMs);
   if (waitMs !== undefined) duration("waitMs", waitMs);
 }

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
- * The application's version, for the list of workers: of the nearest package.json that has one, from the working directory upwards.
- * Not from the program's file upwards: that is often a tool's (`next start`, `tsx`), whose version would be shown for the app's.
+ * The version of the application, for the list of workers: from the nearest package.json with a version, from the working
+ * directory upwards. The search does not start at the program's file, because that often belongs to a tool (`next start`, `tsx`).
  */
 export function appVersion(from: string = process.cwd()): string | null {
   for (let folder = from; ; folder = dirname(folder)) {

@@ -1,23 +1,26 @@
 import { placeIn } from "../../core/errors/frames.js";
 
-/** Where the folder src/workflow is, as imports see it and as stack traces do: with source maps these are two places. */
-const ours = [new URL("..", import.meta.url).href, placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, "")];
+/** The folder src/workflow, as imports see it and as stack traces do: with source maps the two differ. */
+const ownFolders = [
+  new URL("..", import.meta.url).href,
+  placeIn(new Error("here").stack?.split("\n")[1]).replace(/[^/\\]*[/\\][^/\\]*$/, ""),
+];
 
-/** The first line of the stack that is not ours: file, line and column in the user's code. */
+/** File, line and column of the first stack frame outside of this package. */
 export function callSite(): string {
   return siteOf(new Error("call site"));
 }
 
-/** A stack that was captured, and is not formatted before it is read: capturing is cheap, formatting is not. */
+/** A captured stack, which is formatted only when it is read: capturing is cheap, formatting is not. */
 export interface Site {
   readonly stack?: string;
 }
 
-/** The place that called `callee`, which may stand in the user's file itself: a step that says "use step" does. */
+/** Captures the caller of `callee`. `callee` itself may be in the user's file, as a function with "use step" is. */
 export function capturedSite(callee: (...args: never[]) => unknown): Site {
   const site: { stack?: string } = {};
   const { stackTraceLimit } = Error;
-  // The caller is the first frame, or a few behind it where a library calls. This is done at every call of a step.
+  // The caller is the first frame, or a few frames further if a library calls. The limit matters: this runs for every step call.
   Error.stackTraceLimit = framesMax;
   Error.captureStackTrace(site, callee);
   Error.stackTraceLimit = stackTraceLimit;
@@ -28,7 +31,7 @@ const framesMax = 3;
 
 export function siteOf({ stack = "" }: Site = {}): string {
   const lines = stack.split("\n").slice(1);
-  const isOurs = (text: string) => ours.some((folder) => text.includes(folder));
-  const line = lines.find((text) => !isOurs(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
-  return line === undefined ? "an unknown place" : placeIn(line).replace(/^file:\/\//, "");
+  const isOwn = (text: string) => ownFolders.some((folder) => text.includes(folder));
+  const line = lines.find((text) => !isOwn(text) && !/node:internal|node:async_hooks|\(<anonymous>\)/.test(text));
+  return line === undefined ? "an unknown location" : placeIn(line).replace(/^file:\/\//, "");
 }

@@ -6,16 +6,16 @@ import { messageOf } from "./message-of.js";
 import { registered } from "./registry.js";
 import { checkOptionNames, resolveOptions, stepOptionNames } from "./step-options.js";
 
-/** What is read from the function itself. */
+/** Properties that are read from the step function itself. */
 const onFunction = ["maxRetries", "options"] as const;
-/** Two letters away from a word of three is any word of three: "key" has no misspellings here. */
+/** Without "key": nearly every word of three letters is within two edits of it. */
 const misspellable = [...onFunction, ...Object.keys(stepOptionNames)].filter((name) => name.length > 3);
 
 /**
- * Checks `fn.maxRetries` and `fn.options` of every step of this process. They are assigned after the step is defined, so
- * nothing but a look at the right time finds a wrong one: before a run is started, and before one is claimed. In a run it
- * would be too late: the run would fail for a misspelt word. A step that code of a run defines is left out: it exists
- * only in its run, concerns no other run, and is checked at its call.
+ * Checks `fn.maxRetries` and `fn.options` of every step in this process. They are assigned after the step is defined, so
+ * they are checked before a run is started and before one is claimed. A check inside a run would be too late: the run would
+ * fail because of a misspelt word. Steps that the code of a run defines are skipped: they exist only in that run and are
+ * checked when they are called.
  */
 export function checkSteps(): void {
   for (const call of registered("step")) {
@@ -38,24 +38,24 @@ function checkAssigned(defined: StepDefinition, call: Assigned, own: readonly st
   if (options !== undefined && (typeof options !== "object" || options === null))
     throw new InvalidInputError(`step "${name}": options`, "must be an object");
   if (options !== undefined) checkOptionNames(name, options);
-  // Their values, too: this throws what the first call would throw.
+  // Check the values, too: this throws the error that the first call would throw.
   defined.resolve();
 }
 
-/** Wrong options of a step that is called in a run. */
+/** Invalid options of a step that is called in a run. */
 export interface WrongOptions {
   readonly message: string;
-  /** No attempt can be made, or judged, with them. False: only a name is unknown, and a step that began without the check goes on. */
+  /** True: no attempt can run with these options. False: only an option name is unknown, and a step that started before the check existed continues. */
   readonly unusable: boolean;
 }
 
 export interface CheckedDefinition {
-  /** With options that can be read, also where those of the step are wrong. Undefined: the call cannot even be named. */
+  /** The definition, with default options if those of the step are invalid. Undefined if the option `key`, which names the call, is invalid. */
   readonly definition: StepDefinition | undefined;
   readonly wrong: WrongOptions | undefined;
 }
 
-/** The check at a call: never throws, because code of a run must not fail for a misspelt word. */
+/** Checks options when a step is called. Never throws, because a run must not fail because of a misspelt option. */
 export function checkedAtCall(called: StepDefinition): CheckedDefinition {
   try {
     called.options();

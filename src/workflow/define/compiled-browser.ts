@@ -1,6 +1,6 @@
 /**
- * What transformed code gets in a browser, where no workflow ever runs: the plain functions and globals, and nothing of
- * Node's. A build for several places transforms its files once.
+ * The runtime module of transformed code in a browser, where workflows never run: plain functions and globals, without
+ * Node APIs. A build for server and browser can so transform each file once.
  */
 type Body = (this: unknown, ...args: unknown[]) => unknown;
 

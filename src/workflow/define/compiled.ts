@@ -4,39 +4,39 @@ import { registerWorkflow, type StepDefinition, stepDefinitionOf } from "./defin
 import { addFormerName, type Kind } from "./registry.js";
 
 /**
- * What transformed code calls: a function that says "use step" or "use workflow" becomes what `step()` and `workflow()`
- * would have made of it, and stays the function that it was for everybody else.
+ * Functions that transformed code calls. They register a function with a directive as `step()` and `workflow()` would,
+ * while other code can still call the function as before.
  */
 type Body = (this: unknown, ...args: unknown[]) => Promise<unknown>;
 
 /** The id, or the id and then the ids that earlier versions gave the same function. */
 type Names = string | readonly [id: string, ...former: string[]];
 
-/** What the transform calls a default export that has no name. */
+/** The name that the transform gives an unnamed default export. */
 const unnamed = "__onceflow_default";
 
-/** A declaration: `call` is hoisted, so that it may be called before this is; the first of the two defines it. */
+/** Registers a declared function as a step. `call` is hoisted, so it may run before this registration; the first of the two registers the step. */
 export function hoistedStep(call: Body, names: Names, body: Body): StepDefinition {
   const existing = stepDefinitionOf(call);
   if (existing) return existing;
   const defined = stepDefinition({ what: "step", ...namesIn(names), fn: body, call });
   if (call.name === unnamed) rename(call, "default");
-  // In stacks it is the user's function.
+  // Stack traces show the user's name.
   rename(body, call.name);
   return defined;
 }
 
-/** A call: in a workflow it is asked of the run; anywhere else it is just the body. */
+/** Calls a step: in a workflow the call goes through the run and its journal; elsewhere it only runs the body. */
 export function callStep(call: Body, names: Names, body: Body, self: unknown, args: unknown[]): Promise<unknown> {
   const execution = currentExecution();
   if (execution === undefined) return body.apply(self, args);
   const defined = hoistedStep(call, names, body);
   if (self === undefined || self === globalThis) return execution.calls.call(defined, args);
-  // A method: every attempt has the same `this`.
+  // A method call: every attempt gets the same `this`.
   return execution.calls.call({ ...defined, fn: (...given: unknown[]) => body.apply(self, given) }, args);
 }
 
-/** An arrow function, a function expression, a member of an object. */
+/** Makes a step of an arrow function, a function expression or an object member. */
 export function step(names: Names, body: Body): Body {
   const call = function (this: unknown, ...args: unknown[]): Promise<unknown> {
     return callStep(call, names, body, this, args);
@@ -47,23 +47,23 @@ export function step(names: Names, body: Body): Body {
   return call;
 }
 
-/** A method of a class, taken from and put back to where it stands. */
+/** Replaces a method of a class by a step. */
 export function stepMethod(owner: object, key: string, names: Names): void {
   replace(owner, key, (body) => step(names, body));
 }
 
-/** It stays as it is, and can be started from now on. */
+/** Registers the function as a workflow and returns it unchanged. */
 export function workflow(names: Names, where: string, fn: Body): Body {
   if (fn.name === "" || fn.name === unnamed) rename(fn, lastNameOf(names));
   return registerWorkflow(fn, { ...namesIn(names), fn, where });
 }
 
-/** A static one is executed with its class as `this`. */
+/** Registers a method as a workflow. A static method runs with its class as `this`. */
 export function workflowMethod(owner: object, key: string, names: Names, where: string): void {
   replace(owner, key, (body) => registerWorkflow(body, { ...namesIn(names), fn: (...args) => body.apply(owner, args), where }));
 }
 
-/** Several functions of one file would have had this id, also those that have not been reached yet. */
+/** Records that several functions of one file had this id in an earlier version, including functions that are not registered yet. */
 export function sharedName(kind: Kind, former: string, ...ids: readonly string[]): void {
   for (const id of ids) addFormerName(kind, former, id);
 }

@@ -8,13 +8,13 @@ import { publicUrl } from "./public-url.js";
 import type { Renamed } from "./renamed.js";
 import type { StreamTarget } from "./stream-target.js";
 
-/** The run that code belongs to, whichever code of it runs. */
+/** The run that the current code belongs to, whether it is workflow code, a step body or `reconcile`. */
 export interface RunContext {
   readonly id: string;
   readonly workflow: { readonly name: string };
   readonly startedAt: number;
   readonly store: Store;
-  /** Where promises of the run are noted that were rejected before its code awaited them. */
+  /** Records promises of the run that were rejected before its code awaited them. */
   readonly rejections: NotedRejections;
 }
 
@@ -23,30 +23,30 @@ export interface NotedRejections {
   handled(promise: object): void;
 }
 
-/** What the code of a workflow asks of its run. Each of these is journaled, or the same at every replay. */
+/** What workflow code can request from its run. Each request is journaled or gives the same answer at every replay. */
 export interface WorkflowContext extends RunContext {
   readonly kind: "workflow";
   readonly answers: {
-    /** The time of the last delivery that the code got: stands still in between. */
+    /** The time of the last delivery to the code. It stands still in between. */
     readonly codeClock: number;
   };
-  /** How many random numbers and UUIDs the code has drawn. */
+  /** How many random numbers and UUIDs the code has requested. */
   draws: number;
   readonly calls: { call(step: StepDefinition, args: readonly unknown[]): Promise<unknown> };
   readonly sleeps: { sleep(when: unknown): Promise<void> };
   readonly hooks: { create(options: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } };
   readonly children: { start(child: ChildStart): StartedChild | undefined; result(run: string): Promise<unknown> };
   readonly streams: StreamTarget;
-  /** What the journal has and the code has not asked for again yet. */
+  /** Journaled requests that the code has not made again yet in this replay. */
   readonly requests: { has(id: string): boolean; countSoFar(name: string): number };
 }
 
-/** A run that the code of a workflow starts. */
+/** A run that workflow code starts. */
 export interface ChildStart {
   readonly workflow: Renamed;
   /** The id that the code chose. */
   readonly given: string | undefined;
-  /** Reject when the run was started with another input. */
+  /** Reject if the run was started with another input. */
   readonly refuse: boolean;
   readonly make: (id: string) => StartRun;
   /** Throws for an unknown option. */
@@ -55,33 +55,32 @@ export interface ChildStart {
 
 export interface StartedChild {
   readonly id: string;
-  /** Whether the run that has this id was started with another input. Undefined: the run is new. */
+  /** Whether the existing run with this id was started with another input. Undefined if the run is new. */
   readonly mismatch: Promise<boolean> | undefined;
 }
 
-/** What the body of a step asks of its attempt. */
+/** What a step body can request from its attempt. */
 export interface StepContext {
   readonly kind: "step";
   readonly execution: RunContext;
   readonly stepId: string;
   readonly metadata: StepMetadata;
   readonly signal: AbortSignal;
-  /** What this attempt writes to streams. */
+  /** Writes chunks of this attempt to streams of the run. */
   readonly writer: StreamTarget;
-  /** Runs started in this body so far: their ids are derived from it. */
+  /** Number of runs started in this body so far: the ids of child runs are derived from it. */
   started: number;
-  /** The body waits for this run: a worker without room claims it all the same, or the two would wait for each other. */
+  /** The body waits for this run: the worker claims it even if the worker is full, because otherwise the two would wait for each other. */
   claimAwaitedRun(run: string): Promise<void>;
 }
 
-/** Code that is neither a workflow's nor a step's, but executed for a run: `reconcile`. */
-interface Beside {
-  readonly kind: "beside";
+/** Context of `reconcile`, which runs for a run but is neither workflow code nor a step body. */
+interface ReconcileContext {
+  readonly kind: "reconcile";
   readonly execution: RunContext;
 }
 
-/** Where the code that asks runs: in a workflow, in the body of a step, beside them, or neither. */
-type Context = WorkflowContext | StepContext | Beside;
+type Context = WorkflowContext | StepContext | ReconcileContext;
 
 const storage = new AsyncLocalStorage<Context>();
 
@@ -89,17 +88,17 @@ export function runIn<T>(context: Context, work: () => T): T {
   return storage.run(context, work);
 }
 
-/** Whatever is awaited there belongs to no run: a claim is not part of the workflow that happened to cause it. */
+/** Runs `work` without the context of a run: for example, a claim is not part of the workflow that triggered it. */
 export function runOutside<T>(work: () => T): T {
   return storage.exit(work);
 }
 
-/** For the code it is as if it ran outside of workflows; but its rejections are the run's. */
-export function runBeside<T>(execution: RunContext, work: () => T): T {
-  return storage.run({ kind: "beside", execution }, work);
+/** Runs `reconcile`: the API behaves as outside of workflows, but unhandled rejections belong to the run. */
+export function runReconcile<T>(execution: RunContext, work: () => T): T {
+  return storage.run({ kind: "reconcile", execution }, work);
 }
 
-/** The run whose code runs here: its workflow's, a step's, or `reconcile`. */
+/** The run that the current code belongs to: workflow code, a step body or `reconcile`. */
 export function currentRun(): RunContext | undefined {
   const context = storage.getStore();
   return context === undefined || context.kind === "workflow" ? context : context.execution;
@@ -121,35 +120,44 @@ export function requireExecution(what: string): WorkflowContext {
   return execution;
 }
 
+/** Facts about the current attempt of a step, see {@link getStepMetadata}. */
 export interface StepMetadata {
-  /** The same at every attempt and replay: hand it to providers as the idempotency key. */
+  /** The same in every attempt and replay of this call: send it to providers as the idempotency key. */
   readonly stepId: string;
   readonly stepName: string;
-  /** When the first attempt began: the same at every attempt. */
+  /** When the first attempt started. The same in every attempt. */
   readonly stepStartedAt: Date;
-  /** From 1. */
+  /** Number of this attempt, from 1. */
   readonly attempt: number;
   /**
-   * Aborts on timeout, cancellation, and when another worker has taken the run over. Not enumerable: a step may return its
-   * metadata, and a signal cannot be kept.
+   * Aborts on timeout, on cancellation, and when another worker takes over the run. Not enumerable, so that a step can
+   * return its metadata: a signal cannot be stored.
    */
   readonly signal: AbortSignal;
 }
 
+/**
+ * Returns facts about the current attempt of a step. Throws ContextError outside of a step body.
+ *
+ * @example
+ * const charge = step("charge", (order: Order) => provider.charge(order, { idempotencyKey: getStepMetadata().stepId }));
+ */
 export function getStepMetadata(): StepMetadata {
   const step = currentStep();
   if (step === undefined) throw new ContextError("getStepMetadata()", "a step");
   return step.metadata;
 }
 
+/** Facts about the current run, see {@link getWorkflowMetadata}. */
 export interface WorkflowMetadata {
   readonly workflowRunId: string;
   readonly workflowName: string;
   readonly workflowStartedAt: Date;
-  /** Where the outside reaches this app, as it is configured here: `configure({ publicUrl })`. */
+  /** Public URL of this app, from `configure({ publicUrl })`. */
   readonly url: string;
 }
 
+/** Returns facts about the current run. Throws ContextError outside of a workflow or step. */
 export function getWorkflowMetadata(): WorkflowMetadata {
   const execution = currentStep()?.execution ?? currentExecution();
   if (execution === undefined) throw new ContextError("getWorkflowMetadata()", "a workflow or a step");

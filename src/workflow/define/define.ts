@@ -17,7 +17,8 @@ import { ContextError } from "./errors.js";
 import { checkOptionNames, memoOptions, resolveOptions, type StepOptions } from "./step-options.js";
 
 /**
- * Makes a workflow of an async function. The name is what is stored: keep it when you move or rename the function.
+ * Makes a workflow of an async function. Runs are stored under the name: keep it when you move or rename the function.
+ * Throws ConfigurationError if another workflow has the name, and InvalidInputError if an argument is invalid.
  *
  * @example
  * const order = workflow("order", async (id: string) => { await charge(id); await ship(id); });
@@ -28,10 +29,10 @@ export function workflow<Args extends unknown[], Result>(
   ...more: never[]
 ): Workflow<Args, Result> {
   checkDefinition("workflow", name, fn);
-  if (more.length > 0) throw new InvalidInputError(`workflow "${name}"`, "has no options; those of a run are options of start()");
+  if (more.length > 0) throw new InvalidInputError(`workflow "${name}"`, "takes no options; pass the options of a run to start()");
   const existing = definedWorkflows().get(name);
   if (existing && existing.fn !== fn) {
-    // The same file loaded twice (a test runner, a hot reload) defines it anew; the newest counts.
+    // A file that is loaded again (by a test runner or hot reload) replaces the definition.
     if (String(existing.fn) !== String(fn) && existing.where !== callSite())
       throw new ConfigurationError(`[onceflow] two different workflows are named "${name}": at ${existing.where} and at ${callSite()}`, {
         code: "DUPLICATE_NAME",
@@ -74,12 +75,12 @@ interface StepToDefine {
   readonly former?: readonly string[];
   /** The body. */
   readonly fn: unknown;
-  /** What the user has in hand: `maxRetries` and `options` are set on it. */
+  /** The function that user code calls; `maxRetries` and `options` may be assigned to it. */
   readonly call: (...args: never[]) => unknown;
   readonly options?: object;
 }
 
-/** Checks it, and makes what an execution needs to know of it. It is found from the function from now on. */
+/** Checks and registers a step, and returns its definition. `stepDefinitionOf(call)` finds it from now on. */
 export function stepDefinition({ what, name, former = [], fn, call, options = {} }: StepToDefine): StepDefinition {
   checkDefinition(what, name, fn);
   checkOptionNames(name, options);
@@ -105,7 +106,8 @@ export function stepDefinition({ what, name, former = [], fn, call, options = {}
 }
 
 /**
- * Sets the options of a step, as `fn.options = …` does; here the compiler checks them, and so does this call.
+ * Sets the options of a step. The same as `fn.options = …`, but checked by the compiler and immediately at run time. Throws
+ * InvalidInputError if `of` is not a step or an option is invalid. Returns the step.
  *
  * @example
  * async function charge(order: Order) { "use step"; … }
@@ -119,7 +121,7 @@ export function stepOptions<Args extends unknown[], Result>(
   if (defined === undefined)
     throw new InvalidInputError(
       "stepOptions",
-      'needs a step: a function with "use step" in a file that is transformed, or made by step(name, fn)',
+      'needs a step: a function with "use step" in a transformed file, or one made by step(name, fn)',
     );
   if (typeof options !== "object" || options === null) throw new InvalidInputError("stepOptions", "needs an object of options");
   checkOptionNames(defined.name, options);
@@ -137,8 +139,10 @@ export function stepOptions<Args extends unknown[], Result>(
 }
 
 /**
- * Makes a step of an async function: in a workflow its result is journaled, a failure retried, a replay answered from
- * the journal. `step.tx` runs it in a transaction of the store's own database, together with its result.
+ * Makes a step of an async function. In a workflow a failed call is retried, its result is journaled, and a replay gets the
+ * result from the journal. Elsewhere the step is a plain function. `step.tx` runs the function in a transaction of the
+ * store's database, which also commits the result; its first argument is the transaction. Throws InvalidInputError if the
+ * name or an option is invalid.
  *
  * @example
  * const charge = step("charge", async (order: Order) => provider.charge(order, { idempotencyKey: getStepMetadata().stepId }));
@@ -149,12 +153,12 @@ interface OwnStep<Args extends unknown[], Result> {
   readonly name: string;
   readonly options: StepOptions<Args, Result>;
   readonly fn: (...args: Args) => Promise<Result>;
-  /** The function that the code has called. */
+  /** The function that workflow code called. */
   readonly call: (...args: never[]) => unknown;
   readonly checkCall: () => void;
 }
 
-/** A step of ours, whose options may differ from call to call. Only in a workflow. */
+/** Calls a step of this package, such as `fetch`, whose options may differ from call to call. Only in a workflow. */
 export function callOwnStep<Args extends unknown[], Result>(
   { name, options, fn, call, checkCall }: OwnStep<Args, Result>,
   args: Args,

@@ -8,52 +8,54 @@ const stepMark = Symbol.for("onceflow.step");
 
 export interface WorkflowDefinition {
   readonly name: string;
-  /** Names of earlier versions: runs may be stored under them. */
+  /** Names that earlier versions of this package gave it: runs may be stored under them. */
   readonly former?: readonly string[];
   readonly fn: (...args: never[]) => unknown;
-  /** Where it was defined, for messages. */
+  /** File, line and column of the definition, for messages. */
   readonly where: string;
 }
 
-/** A workflow: called inside another one it is just that function; as a run of its own it is started with `start`. */
+/** A workflow made by `workflow(name, fn)`. `start` starts it as a run; a direct call runs it as a plain function. */
 export interface Workflow<Args extends unknown[] = never[], Result = unknown> {
   (...args: Args): Promise<Result>;
-  /** Its stored name. */
+  /** The name under which runs are stored. */
   readonly workflowId: string;
   readonly [definition]: WorkflowDefinition;
 }
 
-/** What can be started: one that says "use workflow" is typed as the function that it is. */
+/** A function that `start` accepts. A function with "use workflow" keeps its own type, so any async function matches. */
 export type WorkflowFunction<Args extends unknown[] = never[], Result = unknown> = (...args: Args) => Promise<Result>;
 
 export interface StepDefinition {
   readonly name: string;
-  /** Names of earlier versions: calls may be journaled under them. */
+  /** Names that earlier versions of this package gave it: calls may be journaled under them. */
   readonly former?: readonly string[];
   readonly fn: (...args: never[]) => unknown;
-  /** The first argument is the open transaction, in which its result is written, too. */
+  /** A step made by `step.tx`: its first argument is the open transaction, which also writes the result. */
   readonly tx: boolean;
   readonly options: () => ResolvedStepOptions;
-  /** The same as they are assigned now: not kept, so that what is assigned later counts. */
+  /** Resolves the options as they are assigned now, without caching them. */
   readonly resolve: () => ResolvedStepOptions;
-  /** It was defined by code of a run, so that nothing but its first call can check its options. */
+  /** The step was defined by code of a run, so its options can only be checked at its first call. */
   readonly nested?: boolean;
-  /** Throws when the call itself has wrong options. Asked only for a call that the journal does not have. */
+  /** Throws if the call itself has invalid options. Called only for calls that are not journaled yet. */
   readonly checkCall?: () => void;
-  /** The function that the code calls: what called that one is the place of the call. */
+  /** The function that user code calls. Its caller is the call site in messages. */
   readonly call: (...args: never[]) => unknown;
 }
 
-/** In a workflow a call is journaled, retried and replayed; anywhere else it is just that function. */
+/** A step made by `step(name, fn)`. In a workflow its calls are journaled, retried and replayed; elsewhere it is a plain function. */
 export interface Step<Args extends unknown[] = never[], Result = unknown> {
   (...args: Args): Promise<Result>;
+  /** The same as `options.maxRetries`. */
   maxRetries?: number;
+  /** Options of the step. Read at its first call; `stepOptions` sets and checks them. */
   options?: StepOptions<Args, Result>;
 }
 
 const workflows = new Map<string, WorkflowDefinition>();
 
-/** From now on this function can be started, and runs of this name executed; the newest counts. */
+/** Registers a workflow, so that it can be started and its runs executed. Replaces an earlier definition of the same name. */
 export function registerWorkflow<Fn extends (...args: never[]) => unknown>(call: Fn, defined: WorkflowDefinition): Fn {
   checkDefinition("workflow", defined.name, defined.fn);
   workflows.set(defined.name, defined);
@@ -63,30 +65,31 @@ export function registerWorkflow<Fn extends (...args: never[]) => unknown>(call:
   return register("workflow", defined.name, marked, defined.former);
 }
 
-/** The definition of a workflow that was handed to us as `field`. */
+/** The definition of a workflow function that a caller passed as `field`. */
 export function definitionOf(from: unknown, field: string): WorkflowDefinition {
   if (typeof from !== "function")
-    throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or made by workflow(name, fn)');
+    throw new InvalidInputError(field, 'must be a workflow: a function with "use workflow", or one made by workflow(name, fn)');
   const defined = (from as Partial<Workflow>)[definition];
   if (defined === undefined) throw new WorkflowNotRegisteredError(from.name || "an anonymous function");
   return defined;
 }
 
-/** Everything that was defined in this process so far. */
+/** All workflows defined in this process so far. */
 export function definedWorkflows(): ReadonlyMap<string, WorkflowDefinition> {
   return workflows;
 }
 
 /**
- * The one of these workflows that runs of this name belong to, with the name that is stored: a run keeps it, and its
- * code sees the same name at every replay. Throws AmbiguousNameError where several workflows had the name.
+ * Finds the workflow that executes runs stored under this name, which may be a former name. The returned definition has the
+ * stored name, so that the code of a run sees the same name at every replay. Throws AmbiguousNameError if several workflows
+ * had the name.
  */
 export function workflowNamed(name: string, among: ReadonlyMap<string, WorkflowDefinition>): WorkflowDefinition | undefined {
   const defined = among.get(name) ?? among.get(presentName("workflow", name));
   return defined === undefined || defined.name === name ? defined : { ...defined, name };
 }
 
-/** From now on the definition is found from the function. */
+/** Registers a step: `stepDefinitionOf(call)` returns its definition. */
 export function registerStep(call: StepDefinition["call"], defined: StepDefinition): void {
   register("step", defined.name, Object.defineProperty(call, stepMark, { value: defined, configurable: true }), defined.former);
 }

@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
 
-/** For the n-th number that a run draws: the same at every replay, and evenly spread. */
+/** The n-th random number of a run, from 0 to 1: the same at every replay, and uniformly distributed. */
 export function fractionOf(run: string, n: number): number {
   const bits = Number.parseInt(hash("sha256", `${run}\0random\0${n}`).slice(0, 13), 16);
   return bits / 2 ** 52;
 }
 
-/** The n-th UUID of a run. Anyone who knows the run's id can compute it: it is no secret. */
+/** The n-th UUID of a run. It is not a secret: it can be computed from the run's id. */
 export function uuidOf(run: string, n: number): string {
   const hex = hash("sha256", `${run}\0uuid\0${n}`);
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16);

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 
 const [second, minute, hour, day] = [1000, 60_000, 3_600_000, 86_400_000];
 
-/** The units of the `ms` package, whose durations code in the wild is written with. A year has 365.25 days there. */
+/** The units of the package `ms`, which existing code uses. A year has 365.25 days. */
 const units: readonly (readonly [names: string, ms: number])[] = [
   ["ms msec msecs millisecond milliseconds", 1],
   ["s sec secs second seconds", second],
@@ -16,7 +16,7 @@ const msOf = new Map(units.flatMap(([names, ms]) => names.split(" ").map((name) 
 const form = /^\s*(\d*\.?\d+)\s*([a-z]*)\s*$/i;
 const textMax = 100;
 
-/** The instant that a duration ("10s", "7 days", milliseconds) from `now`, or a date, names. */
+/** The instant, in ms, of a date, or of a duration ("10s", "7 days", milliseconds) after `now`. Throws InvalidInputError. */
 export function instantOf(field: string, when: unknown, now: number): number {
   if (when instanceof Date && !Number.isNaN(when.getTime())) return when.getTime();
   if (typeof when === "number" && Number.isFinite(when) && when >= 0) return now + when;

@@ -1,14 +1,18 @@
 import { type ErrorFacts, knowErrors, lineageOf, OnceflowError } from "../../core/errors/errors.js";
 import { type OptionNames, warnOfUnknownOption } from "../../core/errors/known-options.js";
 
+// Messages of errors that workflow code can catch at run time (conflicts, mismatches, cycles, runs that failed or are gone,
+// closed streams) must not change: a workflow may pass the message to a step, and a replay under a newer version of this
+// package must pass the same argument.
+
 /**
- * Base class of the errors that the workflow engine throws. FatalError and RetryableError, which user code throws, are not
- * among them.
+ * Base class of the errors that the workflow engine throws. FatalError and RetryableError, which user code throws, do not
+ * extend it.
  */
 export class WorkflowError extends OnceflowError {
   /**
-   * By the names of the classes below it. The name of this class is not stored with an error: an error that a workflow
-   * passes to a step must encode as it did in runs that were journaled before this class existed.
+   * Recognises stored errors by the names of the subclasses. The name of this class is not stored with an error: an error
+   * that a workflow passes to a step must encode as it did in runs that were journaled before this class existed.
    */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (this !== WorkflowError) return super[Symbol.hasInstance](value);
@@ -24,7 +28,12 @@ export class WorkflowError extends OnceflowError {
 
 const workflowKinds = new Set<string>();
 
-/** Thrown in a step: do not try again. What an exhausted step rejects with in its workflow, too. */
+/**
+ * Thrown by a step to fail without a retry. A step whose retries are exhausted also rejects with it in its workflow.
+ *
+ * @example
+ * throw new FatalError("card declined");
+ */
 export class FatalError extends OnceflowError {
   static override readonly kind: string = "FatalError";
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
@@ -36,8 +45,9 @@ export class FatalError extends OnceflowError {
   }
 }
 
+/** Options of {@link RetryableError}. */
 export interface RetryableErrorOptions {
-  /** When to try again: milliseconds from now, a duration such as "30s", or a date. Default: the step's own back-off. */
+  /** When to retry: milliseconds from now, a duration such as "30s", or a date. Default: the `backoff` of the step. */
   readonly retryAfter?: number | string | Date;
   readonly cause?: unknown;
 }
@@ -45,7 +55,7 @@ export interface RetryableErrorOptions {
 const retryableNames: OptionNames<RetryableErrorOptions> = { retryAfter: true, cause: true };
 
 /**
- * Thrown in a step: try again, at the time it names.
+ * Thrown by a step to be retried at a given time, as long as it has retries left.
  *
  * @example
  * throw new RetryableError("rate limited", { retryAfter: "30s" });
@@ -55,13 +65,13 @@ export class RetryableError extends OnceflowError {
   readonly retryAfter: number | string | Date | undefined;
   constructor(message: string, options: RetryableErrorOptions = {}) {
     super(message, { code: "RETRYABLE", retryable: true, cause: options.cause });
-    // Not an error: that would hide the error that the step has to report.
+    // A warning instead of an error: an error here would hide the one that the step reports.
     warnOfUnknownOption("RetryableError", options, retryableNames);
     this.retryAfter = options.retryAfter;
   }
 }
 
-/** The run ended with an error; `cause` is that error. `cause.code` is its own code, or "USER_ERROR" where it has none. */
+/** The run ended with an error, which is the `cause`. `cause.code` is the code of that error, or "USER_ERROR" if it has none. */
 export class RunFailedError extends WorkflowError {
   static override readonly kind: string = "RunFailedError";
   declare readonly cause: Error & { readonly code?: string | number };
@@ -72,6 +82,7 @@ export class RunFailedError extends WorkflowError {
   }
 }
 
+/** The run was cancelled. */
 export class RunCancelledError extends WorkflowError {
   static override readonly kind: string = "RunCancelledError";
   readonly runId: string;
@@ -81,6 +92,7 @@ export class RunCancelledError extends WorkflowError {
   }
 }
 
+/** The store has no run with this id: it was never started, or was removed after its retention. */
 export class RunNotFoundError extends WorkflowError {
   static override readonly kind: string = "RunNotFoundError";
   readonly runId: string;
@@ -90,7 +102,7 @@ export class RunNotFoundError extends WorkflowError {
   }
 }
 
-/** For code that wants the result of a run only if it has ended. The engine does not throw it: `run.returnValue` waits. */
+/** For user code that needs the result of a run only if the run has ended. The engine never throws it: `run.returnValue` waits. */
 export class RunNotCompletedError extends WorkflowError {
   static override readonly kind: string = "RunNotCompletedError";
   readonly runId: string;
@@ -102,11 +114,11 @@ export class RunNotCompletedError extends WorkflowError {
   }
 }
 
-/** The awaited run waits, over any number of runs, for the run that awaits it: without this error none of them would end. */
+/** The awaited run waits, directly or through other runs, for the run that awaits it. Without this error none of them would end. */
 export class RunCycleError extends WorkflowError {
   static override readonly kind: string = "RunCycleError";
   readonly runId: string;
-  /** Each waits for the next one, and the last one for the first. */
+  /** The runs of the cycle: each waits for the next one, and the last one for the first. */
   readonly runs: readonly string[];
   constructor(runId: string, runs: readonly string[] = []) {
     super(`run "${runId}" cannot be awaited here: these runs wait for each other: ${[...runs, runs[0]].join(" → ")}`, {
@@ -117,7 +129,10 @@ export class RunCycleError extends WorkflowError {
   }
 }
 
-/** `start` with an id that exists: for another input with `onMismatch: "refuse"`; in a workflow for another workflow, too. */
+/**
+ * Thrown by `start` with an id that is in use: with `onMismatch: "refuse"` if the run has another input or workflow; in a
+ * workflow always if it is a run of another workflow.
+ */
 export class RunMismatchError extends WorkflowError {
   static override readonly kind: string = "RunMismatchError";
   readonly runId: string;
@@ -127,7 +142,7 @@ export class RunMismatchError extends WorkflowError {
   }
 }
 
-/** A step with the option `key` was called again under the same key in one run, with other arguments. */
+/** A step with the option `key` was called twice in one run with the same key and different arguments. */
 export class StepMismatchError extends WorkflowError {
   static override readonly kind: string = "StepMismatchError";
   readonly step: string;
@@ -141,16 +156,16 @@ export class StepMismatchError extends WorkflowError {
   }
 }
 
-/** The token of this hook belongs to another hook that is active. */
+/** The token of this hook is in use by another active hook. */
 export class HookConflictError extends WorkflowError {
   static override readonly kind: string = "HookConflictError";
   readonly token: string;
-  /** The run that has the other hook. Undefined for conflicts that were journaled before it was recorded. */
+  /** The run of the other hook. Undefined for conflicts that were journaled by versions that did not record it. */
   declare readonly runId?: string;
 
   /**
-   * Without a run id it says what it said when conflicts were journaled without one: a workflow may have passed the message
-   * to a step, and its replay must pass the same.
+   * Without a run id the message is that of versions that did not record the run: a workflow may have passed the message to
+   * a step, and its replay must pass the same.
    */
   constructor(token: string, runId?: string) {
     super(
@@ -160,7 +175,7 @@ export class HookConflictError extends WorkflowError {
       { code: "HOOK_CONFLICT" },
     );
     this.token = token;
-    // Not even as undefined: an own member would be stored with the error.
+    // Not assigned as undefined, because an own property would be stored with the error.
     if (runId !== undefined) Object.assign(this, { runId });
   }
 
@@ -169,6 +184,7 @@ export class HookConflictError extends WorkflowError {
   }
 }
 
+/** No active hook has this token: it was not created yet, was disposed of, or its run has ended. */
 export class HookNotFoundError extends WorkflowError {
   static override readonly kind: string = "HookNotFoundError";
   readonly token: string;
@@ -196,14 +212,14 @@ export class StepNotRegisteredError extends WorkflowError {
   }
 }
 
-/** Nothing in this process is a workflow of this name: what was to be started, or what a stored value refers to. */
+/** A function passed to `start`, or a stored value, refers to a workflow that is not defined in this process. */
 export class WorkflowNotRegisteredError extends WorkflowError {
   static override readonly kind: string = "WorkflowNotRegisteredError";
   readonly workflow: string;
   constructor(workflow: string) {
     super(
-      `"${workflow}" is not a workflow in this process. If it says "use workflow", its file was not transformed: run it with ` +
-        "`node --import onceflow/register`, or build it with a plugin such as onceflow/vite. Else make it one with workflow(name, fn), and import its module.",
+      `"${workflow}" is not a workflow in this process. If it has "use workflow", its file was not transformed: run it with ` +
+        "`node --import onceflow/register`, or build it with a plugin such as onceflow/vite. Otherwise define it with workflow(name, fn), and import its module.",
       { code: "WORKFLOW_NOT_REGISTERED" },
     );
     this.workflow = workflow;
@@ -214,17 +230,17 @@ export class WorkflowNotRegisteredError extends WorkflowError {
   }
 }
 
-/** Several functions had this name before, and which of them is meant can't be told. */
+/** Something is stored under a former name that several functions had, so it is unclear which function it refers to. */
 export class AmbiguousNameError extends WorkflowError {
   static override readonly kind: string = "AmbiguousNameError";
-  /** The name that is stored. */
+  /** The stored name. */
   readonly stored: string;
-  /** The present names of the functions that had it. */
+  /** The current names of the functions that had the stored name. */
   readonly candidates: readonly string[];
   constructor(kind: "step" | "workflow", stored: string, candidates: readonly string[] = []) {
     const list = candidates.map((name) => `"${name}"`).join(" and ");
     super(
-      `the ${kind} "${stored}" is stored under a name of an earlier version, which ${list} all had. Deploy only one of them until the ` +
+      `the ${kind} "${stored}" is stored under a name of an earlier version, which ${list} shared. Deploy only one of them until the ` +
         `runs that are stored under this name have ended, or define the right one as ${kind}("${stored}", fn)`,
       { code: "AMBIGUOUS_NAME" },
     );
@@ -233,7 +249,7 @@ export class AmbiguousNameError extends WorkflowError {
   }
 }
 
-/** This stream of the run was closed: no chunk can come behind its end. */
+/** A write to, or a second close of, a stream of a run that is already closed. */
 export class StreamClosedError extends WorkflowError {
   static override readonly kind: string = "StreamClosedError";
   readonly stream: string;
@@ -248,7 +264,7 @@ export class StreamClosedError extends WorkflowError {
   }
 }
 
-/** What is asked is only possible in a workflow, or only in a step. */
+/** A function was called where it does not work, for example `sleep()` outside of a workflow. */
 export class ContextError extends WorkflowError {
   static override readonly kind: string = "ContextError";
   constructor(what: string, where: string) {
@@ -256,17 +272,17 @@ export class ContextError extends WorkflowError {
   }
 }
 
-/** The store refuses what a run has to write, and always will. The run has failed; what its steps did is in its journal. */
+/** The store rejects the data of a journal entry, and a retry would not help. The run has failed; its journal shows which steps have completed. */
 export class RunNotWritableError extends WorkflowError {
   static override readonly kind: string = "RunNotWritableError";
   readonly runId: string;
   constructor(runId: string, why: string) {
-    super(`run "${runId}" cannot go on, because the store refuses what it has to write: ${why}`, { code: "RUN_NOT_WRITABLE" });
+    super(`run "${runId}" cannot continue, because the store rejects its next journal entry: ${why}`, { code: "RUN_NOT_WRITABLE" });
     this.runId = runId;
   }
 }
 
-/** The code of a run asks for something else than its journal says. The run is set aside (status "diverged"); nothing was executed. */
+/** The code of a run makes other requests than its journal has. The run is set aside (status "diverged"), and the differing request was not executed. */
 export class DivergenceError extends WorkflowError {
   static override readonly kind: string = "DivergenceError";
   constructor(
@@ -278,8 +294,8 @@ export class DivergenceError extends WorkflowError {
       `run "${runId}" ${how}. Expected: ${expected}. Found: ${found}, at ${where}.${difference ? ` Of the step, ${difference}.` : ""} ` +
         (isAdvised ? "" : `${input ? waysOutOfInput(unbegun ? undefined : { runId, stepId: input.stepId }) : waysOut} `) +
         (unbegun
-          ? 'The run is set aside (status "diverged"). Nothing of it was executed, and it begins anew under corrected code.'
-          : 'The run is set aside (status "diverged") and goes on under code that matches its journal.'),
+          ? 'The run is set aside (status "diverged"). None of its steps was executed, and it starts from the beginning under corrected code.'
+          : 'The run is set aside (status "diverged") and continues under code that matches its journal.'),
       { code: "DIVERGED" },
     );
   }
@@ -293,23 +309,23 @@ interface DivergenceFacts {
   readonly where?: string;
   readonly input?: { readonly stepId: string };
   readonly difference?: string;
-  /** `found` says what to do. */
+  /** The text in `found` already says what to do. */
   readonly isAdvised?: boolean;
   /** Found by the replay check. */
   readonly foreseen?: boolean;
-  /** Nothing of the run is in its journal yet. */
+  /** The journal of the run has no entries yet. */
   readonly unbegun?: boolean;
 }
 
 const waysOut =
   "A workflow may wait only for steps, sleeps, hooks and child runs: move timers, crypto.subtle, streams and other I/O into a step. " +
-  "Code that decides by the time, by chance or by state of the process takes them from now(), random() and uuid() of onceflow/workflow, or from a step.";
+  "Code that depends on the time, on random numbers or on the state of the process must get them from now(), random() and uuid() of onceflow/workflow, or from a step.";
 
-/** `call`: one that is journaled, and can be accepted. */
+/** `call`: the journaled call, if it can be accepted. */
 function waysOutOfInput(call: { readonly runId: string; readonly stepId: string } | undefined): string {
-  const accept = `If the journaled call is the one that the code means, and has its outcome, accept it: acceptCall(${JSON.stringify(call)}) of onceflow/workflow/api.`;
+  const accept = `If the journaled call is the call that the code makes, and its outcome is journaled, accept it: acceptCall(${JSON.stringify(call)}) of onceflow/workflow/api.`;
   return (
-    "Arguments have to be the same at every replay: take times, random numbers and ids from now(), random() and uuid() of onceflow/workflow, or from a step." +
+    "Arguments must be the same at every replay: take times, random numbers and ids from now(), random() and uuid() of onceflow/workflow, or from a step." +
     (call === undefined ? "" : ` ${accept}`)
   );
 }

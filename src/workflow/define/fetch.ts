@@ -5,12 +5,13 @@ import { callOwnStep } from "./define.js";
 import { RetryableError } from "./errors.js";
 import type { StepOptions } from "./step-options.js";
 
+/** Options of {@link fetch}, in addition to options of the step. */
 export interface FetchOptions extends Pick<StepOptions, "maxRetries" | "backoff" | "timeoutMs" | "graceMs" | "effect"> {
-  /** Send the stepId, which is the same at every retry and replay: true as `Idempotency-Key`, a string as that header. */
+  /** Sends the stepId, which is the same in every retry and replay, as a header: true for `Idempotency-Key`, or the name of the header. */
   readonly idempotencyKey?: boolean | string;
-  /** Take 409 ("already processed") as success: status 200, with the header `onceflow-status: 409`. */
+  /** Treats status 409 ("already processed") as success: the response has status 200 and the header `onceflow-status: 409`. */
   readonly conflictIsSuccess?: boolean;
-  /** These are thrown, and so retried, after what `Retry-After` says. Default: none; only network errors are retried. */
+  /** Statuses that are retried, after the delay in `Retry-After` if the response has one. Default: none; only network errors are retried. */
   readonly retryStatuses?: readonly number[];
 }
 
@@ -26,7 +27,8 @@ const optionNames: OptionNames<FetchOptions> = {
 };
 
 /**
- * In a workflow a durable step: the response is journaled, and a replay gets the same one. Elsewhere the global `fetch`.
+ * In a workflow, sends a request as a durable step: the response is journaled, and a replay gets the same response.
+ * Elsewhere it calls the global `fetch`. Throws InvalidInputError if an option is invalid.
  *
  * @example
  * const response = await fetch(url, { method: "POST", body }, { idempotencyKey: true, conflictIsSuccess: true });
@@ -39,7 +41,7 @@ export function fetch(input: string | URL | Request, init?: RequestInit, options
     checkCall();
     return send(input, init, options);
   }
-  // A provider that is given the key deduplicates by it.
+  // A provider that gets an idempotency key deduplicates requests.
   const effect = idempotencyKey ? { effect: "keyed" as const } : {};
   return callOwnStep({ name: "fetch", options: { ...effect, ...stepOptions }, fn: send, call: fetch, checkCall }, [input, init, options]);
 }
@@ -60,7 +62,7 @@ async function send(input: string | URL | Request, init: RequestInit | undefined
   return response;
 }
 
-/** The other side has done it before: that is what was wanted. */
+/** The provider has already processed an earlier attempt of this request, so the effect has happened. */
 function processedBefore(response: Response): Response {
   const headers = new Headers(response.headers);
   headers.set("onceflow-status", "409");
@@ -73,7 +75,7 @@ async function retryOf(response: Response): Promise<RetryableError> {
   const seconds = Number(after);
   const date = after === null ? Number.NaN : Date.parse(after);
   const retryAfter = after !== null && seconds >= 0 ? seconds * 1000 : Number.isNaN(date) ? undefined : new Date(date);
-  return new RetryableError(`the other side answered ${response.status}`, retryAfter === undefined ? {} : { retryAfter });
+  return new RetryableError(`the server responded with status ${response.status}`, retryAfter === undefined ? {} : { retryAfter });
 }
 
 function checkOptions({ idempotencyKey, retryStatuses }: FetchOptions): void {

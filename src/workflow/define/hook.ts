@@ -2,27 +2,31 @@ import type { OptionNames } from "../../core/errors/known-options.js";
 import type { HookConflictError } from "./errors.js";
 
 /**
- * Something from outside that a workflow waits for. Awaited, it gives the next payload; as an async iterable, one after
- * the other. Payloads that come while the code does not await it are kept, in order.
+ * A point where a workflow waits for external input, sent by `resumeHook`. `await hook` gives the next payload; `for await`
+ * iterates all payloads. Payloads that arrive while the code does not wait are kept in order. If the token is in use by
+ * another active hook, awaiting rejects with HookConflictError.
  */
 export interface Hook<Payload = unknown> extends PromiseLike<Payload>, AsyncIterable<Payload> {
+  /** Identifies the hook to callers of `resumeHook`. */
   readonly token: string;
-  /** The conflict, with the `runId` of the run that has the token, when the token belongs to another active hook; else null. */
+  /** Resolves to the conflict, with the `runId` of the other run, if another active hook has the token; otherwise to null. */
   getConflict(): Promise<HookConflictError | null>;
+  /** Frees the token. The hook receives no more payloads. */
   dispose(): void;
   [Symbol.dispose](): void;
 }
 
+/** Options of `createHook`. */
 export interface HookOptions {
-  /** What the outside resumes it by. Unique while the hook exists. Default: one that cannot be guessed. */
+  /** Token that callers pass to `resumeHook`. Must be unique while the hook exists. Default: a random token that cannot be guessed. */
   readonly token?: string;
-  /** Kept with the hook, for callers that look it up by its token. */
+  /** Stored with the hook and returned by `getHookByToken`. */
   readonly metadata?: unknown;
 }
 
 export const hookOptionNames: OptionNames<HookOptions> = { token: true, metadata: true };
 
-/** How a webhook differs from a hook: under what its token is stored, and what is stored with it. */
+/** How a webhook differs from a plain hook: the stored form of its token, its URL, and its metadata. */
 export interface WebhookPart {
   /** Throws for an unknown option. */
   readonly check: () => void;

@@ -3,26 +3,27 @@ import { currentExecution, requireExecution } from "./context.js";
 import { fractionOf, uuidOf } from "./draws.js";
 import type { Hook, HookOptions } from "./hook.js";
 
-/** The time, in a workflow the same at every replay: it stands still between two things that the code waits for. */
+/** The current time. In a workflow it is the same at every replay: it advances only when the code has waited for something. */
 export function now(): Date {
   const execution = currentExecution();
   return new Date(execution ? execution.answers.codeClock : Date.now());
 }
 
-/** From 0 to 1; in a workflow the same at every replay. */
+/** A random number from 0 to 1. In a workflow it is the same at every replay. */
 export function random(): number {
   const execution = currentExecution();
   return execution ? fractionOf(execution.id, execution.draws++) : Math.random();
 }
 
-/** In a workflow the same at every replay, and computable from the run's id: not a secret. */
+/** A random UUID. In a workflow it is the same at every replay, and can be computed from the run's id: do not use it as a secret. */
 export function uuid(): string {
   const execution = currentExecution();
   return execution ? uuidOf(execution.id, execution.draws++) : randomUUID();
 }
 
 /**
- * Waits durably: "10s", milliseconds, or a Date. It survives restarts, and costs no memory while it lasts.
+ * Waits durably in a workflow, for a duration ("10s", milliseconds) or until a Date. The sleep survives restarts, and a
+ * sleeping run can leave memory. Throws ContextError outside of a workflow, and InvalidInputError for an invalid duration.
  *
  * @example
  * await sleep("3d");
@@ -31,7 +32,14 @@ export function sleep(until: string | number | Date): Promise<void> {
   return requireExecution("sleep()").sleeps.sleep(until);
 }
 
-/** Waits for something from outside: see `resumeHook`. */
+/**
+ * Creates a hook, through which a workflow receives external input from `resumeHook`. Throws ContextError outside of a
+ * workflow, and InvalidInputError if an option is invalid.
+ *
+ * @example
+ * const approval = createHook<{ approved: boolean }>({ token: "approval:order-1" });
+ * const { approved } = await approval;
+ */
 export function createHook<Payload = unknown>(options: HookOptions = {}): Hook<Payload> {
   return requireExecution("createHook()").hooks.create(options) as Hook<Payload>;
 }

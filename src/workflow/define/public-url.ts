@@ -1,11 +1,11 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 
-/** Where webhooks are served below the public URL. */
+/** Path of webhooks below the public URL. */
 const webhookPath = "/.well-known/onceflow/webhook/";
 
 let configured: string | undefined;
 
-/** Where the outside reaches this app: `configure({ publicUrl })`, else ONCEFLOW_PUBLIC_URL, else a local default. */
+/** URL under which clients reach this app: `configure({ publicUrl })`, else ONCEFLOW_PUBLIC_URL, else a local default. */
 export function publicUrl(): string {
   return configured ?? checkedUrl("ONCEFLOW_PUBLIC_URL", process.env["ONCEFLOW_PUBLIC_URL"] || "http://localhost:3000");
 }
@@ -18,7 +18,7 @@ export function webhookUrlOf(token: string): string {
   return `${publicUrl()}${webhookPath}${encodeURIComponent(token)}`;
 }
 
-/** The last part of the path, wherever the handler is mounted. */
+/** The token in the URL of a webhook: the last segment of the path, wherever the handler is mounted. */
 export function tokenIn(url: string): string | undefined {
   const last = new URL(url).pathname.split("/").at(-1) ?? "";
   try {

@@ -7,7 +7,7 @@ import { addFormerName, presentName, register, underFormerNames } from "./regist
 
 const fn = () => async () => {};
 
-test("a function is found by its name and by the names that it had", () => {
+test("a function is found by its name and by its former names", () => {
   const call = register("step", "new", fn(), ["older", "oldest"]);
   expect(["new", "older", "oldest", "unknown"].map((name) => presentName("step", name))).toEqual(["new", "new", "new", "unknown"]);
   const text = encode({ call });
@@ -20,18 +20,18 @@ test("a function is found by its name and by the names that it had", () => {
   expect(encode({ call })).toBe(text);
 });
 
-test("a name that several functions had is refused where it is needed, until one of them has it again", () => {
+test("looking up a former name that several functions share throws, until one of them is registered under it", () => {
   register("workflow", "a", fn(), ["shared"]);
   addFormerName("workflow", "shared", "b");
   const text = encode(register("workflow", "c", fn())).replace('"c"', '"shared"');
   expect(() => decode(text)).toThrow(AmbiguousNameError);
-  expect(() => presentName("workflow", "shared")).toThrow('which "a" and "b" all had');
+  expect(() => presentName("workflow", "shared")).toThrow('which "a" and "b" shared');
   const chosen = register("workflow", "shared", fn());
   expect(decode(text)).toBe(chosen);
   expect(presentName("workflow", "shared")).toBe("shared");
 });
 
-test("two files with one id are warned of; one file that is loaded again is not", () => {
+test("two files with the same id cause a warning; a file that is loaded again does not", () => {
   const warnings: unknown[] = [];
   const emitWarning = process.emitWarning;
   process.emitWarning = ((text: string, { code }: { code: string }) => void warnings.push(code, text)) as never;

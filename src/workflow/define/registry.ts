@@ -2,27 +2,28 @@ import { addKind } from "../../core/values/kinds.js";
 import { AmbiguousNameError, StepNotRegisteredError, WorkflowNotRegisteredError } from "./errors.js";
 
 /**
- * Steps and workflows by name, so that one that was stored in a value is found again: what is stored is the name. The
- * newest of a name counts. Names are written in code and few; should they be made at run time, the oldest are forgotten.
+ * Steps and workflows by name. A function inside a stored value is stored as its name and looked up here. The newest
+ * function with a name replaces older ones. Names are usually few, written in code; if a program generates names, the oldest
+ * entries are evicted.
  *
- * A function may have former names: earlier versions of this package named it so, and runs are stored under them. A
- * former name that several functions share belongs to none of them. That is an error only where the name is needed.
+ * A function may have former names, which earlier versions of this package gave it and under which runs are stored. A
+ * former name that several functions share is ambiguous, which is an error only if the name is looked up.
  */
 export type Kind = "step" | "workflow";
 type Callable = (...args: never[]) => unknown;
 
 const namesMax = 10_000;
 const named = { step: new Map<string, Callable>(), workflow: new Map<string, Callable>() };
-/** Former name → the present names of the functions that had it. */
+/** Former name → the current names of the functions that had it. */
 const owners = { step: new Map<string, Set<string>>(), workflow: new Map<string, Set<string>>() };
-/** Present name → its former names, newest first. */
+/** Current name → former names, newest first. */
 const formerOf = { step: new Map<string, readonly string[]>(), workflow: new Map<string, readonly string[]>() };
-/** Registered, so that a function of another loaded copy of this package is known, too. */
+/** Global symbols, so that functions registered by another loaded copy of this package are recognised. */
 const symbols = { step: Symbol.for("onceflow.step.name"), workflow: Symbol.for("onceflow.workflow.name") };
 
 const warned = new Set<string>();
-/** Which name functions in values are written under: 0 for the newest of the former ones, -1 for the oldest. */
-let writesFormer: 0 | -1 | undefined;
+/** If set, functions in values are encoded under a former name: 0 for the newest, -1 for the oldest. */
+let formerNameIndex: 0 | -1 | undefined;
 
 export function register<Of extends Callable>(kind: Kind, name: string, call: Of, former: readonly string[] = []): Of {
   const known = named[kind];
@@ -34,7 +35,7 @@ export function register<Of extends Callable>(kind: Kind, name: string, call: Of
   return Object.defineProperty(call, symbols[kind], { value: name });
 }
 
-/** The functions that are known of this kind. */
+/** All registered functions of this kind. */
 export function registered(kind: Kind): Iterable<Callable> {
   return named[kind].values();
 }
@@ -44,7 +45,7 @@ function addFormerNames(kind: Kind, name: string, former: readonly string[]): vo
   const [known] = formerOf[kind].get(name) ?? [];
   for (const each of former) addFormerName(kind, each, name);
   formerOf[kind].set(name, former);
-  // One file has one path from the root of the project.
+  // Two different paths for the same id mean two files; a file that is loaded again has the same path.
   if (known === undefined || known === newest || warned.has(`${kind} ${name}`)) return;
   warned.add(`${kind} ${name}`);
   warnOfTwo(kind, name, [known, newest]);
@@ -52,13 +53,13 @@ function addFormerNames(kind: Kind, name: string, former: readonly string[]): vo
 
 function warnOfTwo(kind: Kind, name: string, former: readonly string[]): void {
   process.emitWarning(
-    `two files define the ${kind} "${name}", and the newest counts. Without the name of the package they are ${former.map((each) => `"${each}"`).join(" and ")}. ` +
+    `two files define the ${kind} "${name}", and the last one loaded is used. Their ids without the package name are ${former.map((each) => `"${each}"`).join(" and ")}. ` +
       "If two packages of this project have the same name in their package.json, rename one of them",
     { type: "OnceflowWarning", code: "ONCEFLOW_DUPLICATE_ID" },
   );
 }
 
-/** The step that is stored under this name. Undefined where there is none, or several. */
+/** The step that is stored under this name. Undefined if there is none, or the name is ambiguous. */
 export function registeredStep(name: string): unknown {
   try {
     return named.step.get(presentName("step", name));
@@ -67,13 +68,13 @@ export function registeredStep(name: string): unknown {
   }
 }
 
-/** Says that the function `name` had the name `former`, whether or not the function is registered yet. */
+/** Records that the function `name` had the name `former`. The function need not be registered yet. */
 export function addFormerName(kind: Kind, former: string, name: string): void {
   const known = owners[kind].get(former) ?? new Set();
   owners[kind].set(former, known.add(name));
 }
 
-/** The present name of what is stored under `name`. Throws AmbiguousNameError where several functions had that name. */
+/** The current name of the function that is stored under `name`. Throws AmbiguousNameError if several functions had that name. */
 export function presentName(kind: Kind, name: string): string {
   if (named[kind].has(name)) return name;
   const [owner, ...others] = owners[kind].get(name) ?? [name];
@@ -82,21 +83,21 @@ export function presentName(kind: Kind, name: string): string {
 }
 
 /**
- * What `work` answers under former names: functions in values that it encodes are written under the names that they had
- * before. One version wrote all of them, so there is one answer for each version that named functions differently.
+ * Runs `work` once for each earlier naming scheme and returns the results. While it runs, functions in values are encoded
+ * under the names that they had in that scheme.
  */
 export function underFormerNames<T>(work: () => T): T[] {
   try {
-    return ([0, -1] as const).map((which) => {
-      writesFormer = which;
+    return ([0, -1] as const).map((index) => {
+      formerNameIndex = index;
       return work();
     });
   } finally {
-    writesFormer = undefined;
+    formerNameIndex = undefined;
   }
 }
 
-/** The names that are known of this kind. */
+/** The names of all registered functions of this kind. */
 export function registeredNames(kind: Kind): readonly string[] {
   return [...named[kind].keys()];
 }
@@ -111,7 +112,7 @@ function addFunctionKind(kind: Kind, missing: (name: string) => Error): void {
     holds: (value): value is Callable => nameOf(kind, value) !== undefined,
     keep(value) {
       const name = nameOf(kind, value) as string;
-      return (writesFormer === undefined ? undefined : formerOf[kind].get(name)?.at(writesFormer)) ?? name;
+      return (formerNameIndex === undefined ? undefined : formerOf[kind].get(name)?.at(formerNameIndex)) ?? name;
     },
     make(name) {
       const call = named[kind].get(presentName(kind, name));

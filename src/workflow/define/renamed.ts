@@ -6,7 +6,7 @@ export interface Renamed {
   readonly former?: readonly string[];
 }
 
-/** Whether a run is stored as one of this workflow, under its name or a former one. */
+/** Whether `stored` is the name of this workflow, or a former name of it. */
 export function isStoredAs({ name, former = [] }: Renamed, stored: string): boolean {
   return stored === name || (former.includes(stored) && presentName("workflow", stored) === name);
 }

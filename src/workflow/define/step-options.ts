@@ -6,27 +6,31 @@ import { type EffectClass, effectClasses } from "../../core/ledger/record.js";
 
 export const crashMaxDefault = 10;
 
+/** Options of a step. */
 export interface StepOptions<Args extends unknown[] = never[], Result = unknown> {
-  /** How often a step that threw is tried **again**. Default 3. */
+  /** Maximum number of retries after a failed attempt. Default 3. */
   readonly maxRetries?: number;
-  /** Waiting before a retry: grows from `minMs` by `factor` up to `maxMs`, less up to `jitter` of itself. */
+  /**
+   * Delay before a retry: starts at `minMs` (default 500), is multiplied by `factor` (default 2) after each attempt up to
+   * `maxMs` (default 60 000), and is shortened by a random part of up to `jitter` (0 to 1, default 0.5).
+   */
   readonly backoff?: { readonly minMs?: number; readonly maxMs?: number; readonly factor?: number; readonly jitter?: number };
-  /** An attempt that takes longer is aborted and counts as failed. */
+  /** An attempt that takes longer is aborted and counts as failed. Default: no limit. */
   readonly timeoutMs?: number;
-  /** How long an aborted body may still take before a retry begins, or the run ends without it. Default 1 s. */
+  /** How long an aborted body may take to end before a retry starts, or the run ends without it. Default 1 s. */
   readonly graceMs?: number;
-  /** What to do when an attempt died midway. Default "idempotent". */
+  /** The effect class: what to do if a process died during an attempt. Default "idempotent". */
   readonly effect?: EffectClass;
-  /** Asks the other side about an attempt in doubt; goes with `effect: "reconcile"`. */
+  /** Asks the provider whether the effect of an interrupted attempt happened. Required with, and only with, `effect: "reconcile"`. */
   readonly reconcile?: (request: StepReconcileRequest<Args>) => Promise<Reconciled<Result>> | Reconciled<Result>;
-  /** How long after an attempt began the other side's answer can be trusted. Default: one lease. */
+  /** How long after the start of an attempt the provider's answer is reliable. Default: one lease. */
   readonly reconcileAfterMs?: number;
   /**
-   * How many deaths of the process in this step are too many: the run is parked then. Only deaths while the process
-   * executed no other run count. Default 10. They do not count as retries.
+   * Number of process crashes during this step after which the run is parked. Counts only crashes while the process executed
+   * no other run; they are not counted as retries. Default 10.
    */
   readonly crashMax?: number;
-  /** Names the call by its arguments instead of by its order among the calls of this step. */
+  /** Derives the name of a call from its arguments. Default: the call's number among the calls of this step. */
   readonly key?: (...args: Args) => string;
 }
 
@@ -44,15 +48,16 @@ export const stepOptionNames: OptionNames<StepOptions> = {
 
 const backoffNames: OptionNames<NonNullable<StepOptions["backoff"]>> = { minMs: true, maxMs: true, factor: true, jitter: true };
 
-/** Only names: what a step was defined with is checked then, and what was assigned to it before a run needs it. */
+/** Checks the names of options, not their values. Throws InvalidInputError. */
 export function checkOptionNames(name: string, options: object): void {
   const { backoff } = options as StepOptions;
   knownOptions(`step "${name}"`, options, stepOptionNames);
   if (typeof backoff === "object" && backoff !== null) knownOptions(`step "${name}": backoff`, backoff, backoffNames);
 }
 
+/** The argument of `reconcile`: the attempt whose outcome is unknown. */
 export interface StepReconcileRequest<Args extends unknown[]> {
-  /** What the provider was given as its idempotency key. */
+  /** The idempotency key that the attempt sent to the provider. */
   readonly stepId: string;
   readonly attempt: number;
   readonly input: Args;
@@ -70,7 +75,7 @@ export interface ResolvedStepOptions {
   readonly key: StepOptions["key"];
 }
 
-/** `fn.maxRetries` and `fn.options` may be set after the definition; they are read when the step is first called. */
+/** Resolves the options once, at the first call of the step: `fn.maxRetries` and `fn.options` may be set after its definition. */
 export function memoOptions(resolve: () => ResolvedStepOptions): () => ResolvedStepOptions {
   let memo: ResolvedStepOptions | undefined;
   return () => {
@@ -84,7 +89,7 @@ export function resolveOptions(name: string, options: object): ResolvedStepOptio
   const field = (option: string) => `step "${name}": ${option}`;
   for (const [option, value] of Object.entries({ maxRetries, crashMax }))
     if (!Number.isInteger(value) || value < 0)
-      throw new InvalidInputError(field(option), `must be a whole number from 0, not ${inShort(value)}`);
+      throw new InvalidInputError(field(option), `must be a whole number of 0 or more, not ${inShort(value)}`);
   const { timeoutMs, reconcileAfterMs, backoff = {}, reconcile, key } = given;
   for (const [option, value] of Object.entries({ timeoutMs, reconcileAfterMs, graceMs }))
     if (value !== undefined) duration(field(option), value);
@@ -95,7 +100,7 @@ export function resolveOptions(name: string, options: object): ResolvedStepOptio
   if (!(jitter >= 0 && jitter <= 1)) throw new InvalidInputError(field("backoff.jitter"), "must be from 0 to 1");
   oneOf(field("effect"), effect, effectClasses);
   if ((effect === "reconcile") !== (typeof reconcile === "function"))
-    throw new InvalidInputError(field("reconcile"), 'must be a function when, and only when, effect is "reconcile"');
+    throw new InvalidInputError(field("reconcile"), 'must be a function if effect is "reconcile", and must be omitted otherwise');
   if (key !== undefined && typeof key !== "function")
     throw new InvalidInputError(field("key"), "must be a function of the step's arguments");
   return { maxRetries, backoff: { minMs, maxMs, factor, jitter }, timeoutMs, graceMs, effect, reconcile, reconcileAfterMs, crashMax, key };

@@ -1,8 +1,8 @@
-/** Where chunks go: the attempt of a step, or the code of a workflow. */
+/** Writes chunks to streams, for an attempt of a step or for workflow code. */
 export interface StreamTarget {
   write(stream: string, value: unknown): Promise<void>;
-  /** No more comes: readers find the end. */
+  /** Closes the stream: readers reach its end. */
   end(stream: string): Promise<void>;
-  /** Readers get this error. */
+  /** Ends the stream with an error, which readers get. */
   abort(stream: string, reason: unknown): Promise<void>;
 }

@@ -1,13 +1,13 @@
 import type { Event } from "../journal/event.js";
 
-/** The run whose calls a person accepts. */
+/** The run whose calls an operator accepts. */
 interface AcceptedRun {
   readonly mailbox: { accepts(call: string): boolean };
   now(): number;
   record(event: Event): void;
 }
 
-/** Calls that a person has accepted as the ones that the code asks for, whatever arguments the code asks with. */
+/** Journaled calls that an operator has accepted, whatever arguments the code calls the step with. */
 export class Acceptances {
   readonly #run: AcceptedRun;
   readonly #journaled: Set<string>;
@@ -17,7 +17,7 @@ export class Acceptances {
     this.#journaled = journaled;
   }
 
-  /** In the journal, or in mail that is taken in after the replay. */
+  /** Accepted in the journal, or in mail that is read after the replay. */
   has(call: string): boolean {
     return this.#journaled.has(call) || this.#run.mailbox.accepts(call);
   }

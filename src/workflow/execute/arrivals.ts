@@ -3,16 +3,16 @@ import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
 import type { Answers } from "../replay/answers.js";
 
-/** The run that deliveries come in for. */
+/** The run that receives deliveries. */
 interface ReceivingRun {
   readonly draft: { recordDelivery(delivery: DeliveryRecord): void };
   readonly answers: Answers;
   readonly mailbox: { consume(mail: number): void };
   readonly ending: {
-    /** The code has returned, or the run ends. */
+    /** The code has returned, or the run is ending. */
     readonly over: boolean;
     readonly recorded: boolean;
-    /** The code has returned, and the run waits for what this delivery is about. */
+    /** The code has returned, and the run still waits for this delivery. */
     waitsFor(delivery: Delivery): boolean;
   };
   touch(): void;
@@ -20,44 +20,44 @@ interface ReceivingRun {
 
 interface Arrival {
   /**
-   * What the code gets of it. Asked when its turn comes, so that all that follows from a piece of mail is recorded
-   * together with its being taken in: an entry that was cut between the two would lose the mail.
+   * Returns the deliveries for the code. Called when the arrival is processed, so that the consequences of a mail are recorded
+   * in the same entry that consumes the mail: if an entry contained only one of the two, a crash would lose the mail.
    */
   readonly take: () => readonly DeliveryRecord[];
   readonly mail: number | undefined;
 }
 
 /**
- * Deliveries that came in while the run is live, one per turn of the event loop: recorded first, then given to the code, so
- * that the journal has them in the order in which the code got them.
+ * Deliveries that arrive while the run is live. One per turn is recorded and then given to the code, so that the journal has
+ * them in the order in which the code gets them.
  */
 export class Arrivals {
   readonly #run: ReceivingRun;
   #coming: Arrival[] = [];
-  /** Recorded already, in this order; the code gets one of them per turn. */
+  /** Already recorded, in this order; the code gets one of them per turn. */
   #recorded: Delivery[] = [];
 
   constructor(run: ReceivingRun) {
     this.#run = run;
   }
 
-  /** A delivery for the code. Null: mail that the code gets nothing of. */
+  /** Adds a delivery for the code. Null: mail without a delivery for the code. */
   add(event: Delivery | null, mail?: number, streams?: DeliveryRecord["streams"]): void {
     this.decide(() => (event === null ? [] : [{ event, streams }]), mail);
   }
 
-  /** What the code gets is decided when its turn comes. `take` may record what else follows. */
+  /** Adds an arrival whose deliveries are decided when it is processed. `take` may record other events. */
   decide(take: Arrival["take"], mail?: number): void {
     this.#coming.push({ take, mail });
     this.#run.touch();
   }
 
-  /** How many came in that the code has not got. */
+  /** Number of arrivals that the code has not received. */
   get waiting(): number {
     return this.#coming.length + this.#recorded.length;
   }
 
-  /** Gives the code the next one. False: there is none. */
+  /** Gives the code the next delivery. False if there is none. */
   giveNext(): boolean {
     return this.#giveRecorded() || this.#takeNext();
   }
@@ -72,7 +72,7 @@ export class Arrivals {
     const next = this.#coming.shift();
     if (next === undefined) return false;
     const { ending } = this.#run;
-    // The code has returned, and the run waits for steps: only verdicts of those still matter to it.
+    // After the code has returned, only verdicts of the steps that the run waits for matter.
     this.#recorded.push(...this.#record(next).filter((delivery) => !ending.over || ending.waitsFor(delivery)));
     this.#giveRecorded();
     return true;
@@ -88,7 +88,7 @@ export class Arrivals {
     });
   }
 
-  /** This one is recorded already. The code gets it at once, unless others that were recorded before it still wait. */
+  /** Gives the code a delivery that is already recorded; if earlier recorded ones still wait, after those. */
   give(delivery: Delivery): void {
     if (this.#recorded.length > 0) this.#recorded.push(delivery);
     else this.#give(delivery);
@@ -99,13 +99,13 @@ export class Arrivals {
     assert(isGiven, `the code waits for ${delivery.id}`);
   }
 
-  /** The run goes back to the store at once: what came in is recorded, and the next owner's replay gives it to the code. */
+  /** The run is released immediately: arrivals are recorded, and the replay of the next owner gives them to the code. */
   recordAll(): void {
     for (const arrival of this.#coming.splice(0)) this.#record(arrival);
     this.#recorded = [];
   }
 
-  /** The run ends: verdicts of what still ran are recorded, and the code does not get them; everything else is dropped. */
+  /** The run ends: verdicts of steps that still ran are recorded but not given to the code; other arrivals are dropped. */
   recordVerdicts(): void {
     const { draft, ending } = this.#run;
     this.#recorded = [];
@@ -129,7 +129,7 @@ function isVerdict({ type }: Delivery): boolean {
   return type === "done" || type === "fail";
 }
 
-/** The code has returned, and the run waits for steps that the code did not await. */
+/** What is recorded while the code has returned and the run waits for steps that the code did not await. */
 function mattersAtTheEnd(delivery: Delivery): boolean {
   return isVerdict(delivery) || delivery.type === "cancel";
 }

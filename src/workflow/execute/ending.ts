@@ -26,38 +26,38 @@ interface EndingRun extends Encoder {
   touch(): void;
 }
 
-/** The code has returned, and steps that it did not await are not at their end. */
-interface Returned {
+/** The code has returned while steps that it did not await have not ended. */
+interface ReturnedCode {
   readonly output: string;
   readonly forgotten: readonly WatchedCall[];
 }
 
 /**
- * The end of a run: the code returns, throws, or is cancelled; what still runs is aborted and gets its grace; its verdicts
- * are journaled; then the end is.
+ * The end of a run. The code returns, throws, or is cancelled; steps that still run are aborted and get their grace period;
+ * their verdicts are journaled; then the end is journaled.
  *
- * Steps whose promise the code never looked at are no part of "what still runs" when the code returns: the run waits for
- * them, through retries and restarts, and fails if one of them has failed. Meanwhile the code gets nothing, and asks for
- * nothing.
+ * Steps whose promise the code never observed (a forgotten `await`) are not aborted when the code returns: the run waits for
+ * them, through retries and restarts, and fails if one of them fails. Meanwhile the code gets no deliveries and makes no
+ * requests.
  */
 export class Ending {
   readonly #run: EndingRun;
-  /** The journal has the end, of a version that did not wait for steps that were not awaited, too. */
+  /** The journal already has the end: also one of a version that did not wait for steps that the code did not await. */
   readonly #wasCompleted: boolean;
-  #returned: Returned | undefined;
+  #returned: ReturnedCode | undefined;
   #result: RunResult | undefined;
   #reading = false;
   readonly #inGrace = new Set<StepCall>();
   #recorded = false;
   #refused = false;
 
-  /** `journaled`: the end that the journal has. */
+  /** `journaled`: the end in the journal, if it has one. */
   constructor(run: EndingRun, journaled: RunEnd | undefined) {
     this.#run = run;
     this.#wasCompleted = journaled?.status === "completed";
   }
 
-  /** From here on the code gets nothing, and asks for nothing. */
+  /** The code gets no more deliveries and makes no more requests. */
   get over(): boolean {
     return this.#result !== undefined || this.#returned !== undefined;
   }
@@ -67,7 +67,7 @@ export class Ending {
     return this.#result;
   }
 
-  /** The steps that it waits for. */
+  /** The steps that the run waits for after its code has returned. */
   get awaited(): ReadonlySet<StepCall> {
     if (this.#returned === undefined || this.#result !== undefined) return new Set();
     return new Set([...this.#run.calls.open].filter((call) => this.#returned?.forgotten.includes(call)));
@@ -77,27 +77,27 @@ export class Ending {
     return type === "cancel" || [...this.awaited].some((call) => call.id === id);
   }
 
-  /** False: the run ends, and does not wait for this call. */
+  /** False if the run is ending and does not wait for this call. */
   goesOnFor(call: WatchedCall): boolean {
     return !this.over || [...this.awaited].some((awaited) => awaited === call);
   }
 
-  /** The code has returned, and what it returned is being read. */
+  /** The code has returned, and its result is being read. */
   get reading(): boolean {
     return this.#reading;
   }
 
-  /** The end is the last event: whatever comes now is too late. */
+  /** The end is recorded as the last event: later deliveries are too late. */
   get recorded(): boolean {
     return this.#recorded;
   }
 
-  /** The store has refused an entry. Until the end nothing is written: requests are missing, and a replay would diverge. */
+  /** The store has rejected an entry. Only the end is written from now on: requests are missing, so a replay would diverge. */
   get refused(): boolean {
     return this.#refused;
   }
 
-  /** The code has returned this. */
+  /** The code has returned `value`. */
   complete(value: unknown): void {
     if (this.over || this.#run.gone) return;
     const forgotten = this.#wasCompleted ? [] : this.#run.calls.unobserved;
@@ -113,7 +113,7 @@ export class Ending {
     }
   }
 
-  /** The code has thrown this. */
+  /** The code has thrown `error`. */
   fail(error: unknown): void {
     this.#end({ status: "failed", output: encodeError(error, { stack: true }) });
   }
@@ -122,7 +122,7 @@ export class Ending {
     this.#end({ status: "cancelled", output: null });
   }
 
-  #complete(returned: Returned): void {
+  #complete(returned: ReturnedCode): void {
     this.#reading = false;
     if (this.over || this.#run.gone) return;
     this.#returned = returned;
@@ -131,7 +131,7 @@ export class Ending {
     this.#run.touch();
   }
 
-  /** Once the code has returned: the run ends when the last step that it waits for has. */
+  /** After the code has returned, ends the run when the last step that it waits for has ended. */
   settle(): void {
     if (this.#returned === undefined || this.#result !== undefined || this.awaited.size > 0) return;
     const { output, forgotten } = this.#returned;
@@ -140,7 +140,7 @@ export class Ending {
     else this.#end({ status: "completed", output });
   }
 
-  /** The run fails with what the store said, also when its code had returned: that was not written. A cancelled run stays so. */
+  /** The run fails with the store's error, even if its code had returned, because the result was not written. A cancelled run stays cancelled. */
   refuse(error: unknown): void {
     this.#refused = true;
     this.#recorded = false;
@@ -156,10 +156,10 @@ export class Ending {
     this.#run.touch();
   }
 
-  /** Called until the end is recorded. */
+  /** Called in each turn until the end is recorded. */
   wrapUp(): void {
     const { writer, calls } = this.#run;
-    // What is being written may yet be rolled back.
+    // The transaction may still be rolled back.
     if (writer.inTransaction) return;
     const running = calls.withdraw(this.awaited);
     this.#giveGrace(running, this.#result?.status === "cancelled" ? "the run was cancelled" : "the run has ended");
@@ -169,7 +169,7 @@ export class Ending {
     this.#run.record({ type: "end", status, at: this.#run.now(), output });
   }
 
-  /** Aborted, they have as long as the most patient of them allows. Those that do not stop are left behind. */
+  /** Aborts the bodies and waits for the longest of their grace periods. Bodies that have not stopped by then are abandoned. */
   #giveGrace(running: readonly StepCall[], why: string): void {
     const fresh = running.filter((call) => !this.#inGrace.has(call));
     if (fresh.length === 0) return;

@@ -4,7 +4,7 @@ import type { WorkflowDefinition } from "../define/definition.js";
 import type { History } from "../journal/history.js";
 import type { Host } from "./host.js";
 
-/** A run as its worker has it in hand: new, or as the store gave it. */
+/** A run that a worker executes: a new one, or one that it has claimed. */
 export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
@@ -12,13 +12,13 @@ export interface ExecutionOptions {
     Partial<Pick<RunRecord, "deaths" | "crashes" | "alone">>;
   readonly args: readonly unknown[];
   readonly startedAt: number;
-  /** The arguments as they are stored: only with these its replay can be checked. */
+  /** The stored form of the arguments. Required for the replay check. */
   readonly input?: string;
-  /** Not in the store yet: its first commit creates it. */
+  /** Set if the run is not in the store yet: its first commit creates it. */
   readonly create?: StartRun;
-  /** As it was claimed. */
+  /** The journal at the time of the claim. */
   readonly history: History;
-  /** By this process's clock: when the store was asked for what made the run ours. */
+  /** On this process's clock: when the request was sent that made this worker the owner. */
   readonly heldAt: number;
   readonly seq: number;
   readonly lapsed: boolean;

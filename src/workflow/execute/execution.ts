@@ -41,18 +41,19 @@ import { UnhandledRejections } from "./unhandled-rejections.js";
 import { type Waits, waitsOf } from "./waits.js";
 
 /**
- * One run, alive in this process.
+ * One run in the memory of this process.
  *
  *   start     the code runs until it waits
- *   advance   one turn, when every promise that was ready has run: the code gets one delivery, from the journal first (replay), then
- *             from what comes in (live); without one, what was recorded is committed, or the run rests
- *   confirm   the entry is in the store: now the bodies of its steps begin, and their verdicts come in
- *   leave     it has ended, was released, or is another worker's
+ *   advance   one turn, after every ready promise has run: the code gets one delivery, first from the journal (replay), then
+ *             from arrivals (live); if there is none, recorded events are committed, or the run rests
+ *   confirm   the entry is in the store: the bodies of its steps start, and their verdicts arrive
+ *   leave     the run has ended, was released, or was taken over by another worker
  *
- * The code gets one delivery at a time, and the next only when all that follows from it has run. Requests and deliveries are
- * recorded in one order; a replay gives the code the same deliveries in the same order, so the code makes the same requests.
- * What was recorded is committed as one journal entry whenever the code waits, and nothing that others can see happens before
- * the commit that says so. Dying anywhere loses only what was not committed, which no other process has seen.
+ * The code gets one delivery at a time, and the next one only when everything that follows from it has run. Requests and
+ * deliveries are recorded in order; a replay gives the code the same deliveries in the same order, so the code makes the same
+ * requests. Recorded events are committed as one journal entry whenever the code waits, and nothing that is visible to other
+ * processes happens before the commit that records it. A crash at any point loses only uncommitted events, which no other
+ * process has seen.
  */
 export class Execution implements WorkflowContext {
   readonly kind = "workflow";
@@ -61,45 +62,45 @@ export class Execution implements WorkflowContext {
   readonly startedAt: number;
   readonly epoch: number;
   readonly parent: string | null;
-  /** Workers that could not execute it. */
+  /** Workers that could not execute this run. */
   readonly avoid: readonly string[];
   readonly host: Host;
   readonly store: Store;
-  /** What the journal answers; what the code asks for; what it gets; what comes in for it. */
+  // Answers from the journal; requests of the code; delivery to the code; deliveries that have arrived.
   readonly replay: Replay;
   readonly requests: Requests;
   readonly answers: Answers;
   readonly arrivals: Arrivals;
-  /** What the code can ask for. */
+  // What the code can request.
   readonly calls: StepCalls;
   readonly sleeps: Sleeps;
   readonly hooks: Hooks;
   readonly children: ChildRuns;
   readonly streams: RunStreams;
-  /** What the bodies of its steps write to streams. */
+  /** Chunks that step bodies write to streams. */
   readonly chunks: ChunkBuffer;
   readonly mailbox: Mailbox;
   readonly acceptances: Acceptances;
-  /** Writes the journal; the next entry. */
+  // Writes the journal; holds the next entry.
   readonly writer: RunWriter;
   readonly draft: Draft;
-  /** How it ends, or leaves this process. */
+  // How the run ends or leaves this process.
   readonly ending: Ending;
   readonly release: Release;
   readonly parking: Parking;
-  /** What the deaths of its owners mean for it. */
+  /** Tracks crashes of earlier owners. */
   readonly trial: RunTrial;
   readonly rejections: UnhandledRejections;
-  /** Ended, released, taken over or lost: nothing of it counts any more. */
+  /** Set when the run has ended, was released, taken over or lost: this object must not act any more. */
   departure: Departure | undefined;
-  /** How many random numbers and UUIDs the code has drawn. */
+  /** How many random numbers and UUIDs the code has requested. */
   draws = 0;
-  /** The worker's note that it is to be advanced. */
+  /** Set by the worker: `advance` is scheduled. */
   touched = false;
 
   readonly #args: readonly unknown[];
   readonly #history: History;
-  /** Its last owner fell silent, and may not know that the run is not its own any more. */
+  /** The lease of the previous owner expired; that owner may not know that it has lost the run. */
   readonly #lapsed: boolean;
   readonly #rest: Rest;
   readonly #check: ReplayCheck | undefined;
@@ -144,7 +145,7 @@ export class Execution implements WorkflowContext {
 
   // ——— the code, turn by turn
 
-  /** Calls the function. It runs until it waits; everything after that is `advance`. */
+  /** Calls the workflow function, which runs until it waits. Everything after that happens in `advance`. */
   start(): void {
     const fn = this.workflow.fn as (...args: readonly unknown[]) => unknown;
     runIn(this, () => {
@@ -156,7 +157,7 @@ export class Execution implements WorkflowContext {
     this.touch();
   }
 
-  /** One turn. Called when every promise that was ready has run: the code waits, or is over. */
+  /** One turn. Called after every ready promise has run, so the code waits or has ended. */
   advance(): void {
     const { answers, ending } = this;
     if (this.gone || this.#state === "returning" || this.#check?.underWay) return;
@@ -171,7 +172,7 @@ export class Execution implements WorkflowContext {
     if (!this.writer.busy) this.#commitOrRest();
   }
 
-  /** False: there is nothing for the code to get now. */
+  /** False if there is no delivery for the code now. */
   #deliverNext(): boolean {
     const next = this.replay.nextDelivery;
     if (next !== undefined) {
@@ -186,12 +187,12 @@ export class Execution implements WorkflowContext {
 
   #deliverJournaled(next: Delivery): void {
     this.replay.takeDelivery();
-    // After the code has ended the journal has verdicts of what it left behind.
+    // After the end of the code, the journal may have verdicts of steps that the code did not await.
     if (this.answers.give(next) || this.ending.over) return;
     this.diverge({ expected: describe(next), found: "the code did not ask for it" });
   }
 
-  /** The code has got all that the journal has, and waits. From here on things happen. */
+  /** The code has received all journaled deliveries and waits: the replay is over. */
   #goLive(): void {
     const { openRequest } = this.replay;
     const { over: isOver, awaited } = this.ending;
@@ -212,12 +213,12 @@ export class Execution implements WorkflowContext {
     this.fireTimers();
   }
 
-  /** The last owner may not know yet that it is one no longer: this entry takes the number of whatever it would write. */
+  /** The previous owner may not know that it has lost the run: this entry takes the number of the entry that it would write. */
   #recordClaim(): void {
     if (this.#lapsed) this.record({ type: "claim", owner: this.host.owner, at: this.now() });
   }
 
-  /** Sleeps and attempts whose time has come. */
+  /** Ends sleeps and starts attempts that are due. */
   fireTimers(): void {
     const now = this.now();
     if (!this.ending.over) this.sleeps.fire(now);
@@ -225,13 +226,13 @@ export class Execution implements WorkflowContext {
     this.touch();
   }
 
-  // ——— the code waits: what was recorded is committed, or the run rests
+  // ——— the code waits: commit recorded events, or rest
 
   /**
-   * The order counts. A value that is still being read cannot be part of any entry, so it is waited for first, also before the
-   * end. When the code has ended, nothing but the end matters. A step that cannot begin withholds the others before the run is
-   * asked whether it is busy: they are not under way any more. A run that the worker has to give up does not rest here. The
-   * replay check comes before the write that lets the run go: the next owner must not be the one that finds the divergence.
+   * The order matters. A value that is still being read cannot be part of an entry, so the run waits for it first, also before
+   * the end. When the code has ended, only the end is committed. A step that cannot start withholds the other steps before
+   * `#busy` is read, because they no longer run. A run that the worker must release does not rest here. The replay check comes
+   * before the write that releases the run, so that a divergence is found here and not by the next owner.
    */
   #commitOrRest(): void {
     const { draft, ending, release } = this;
@@ -245,9 +246,9 @@ export class Execution implements WorkflowContext {
     const leaving = this.#rest.decideLeaving({ busy, drafted: draft.hasEvents });
     if (this.#isCheckBegun(leaving, busy)) return;
     if (leaving !== undefined) this.commit(leaving, true);
-    // A run that asks for nothing yet, and waits for a promise of its own making, has to be in the store all the same.
-    // Mail that led to no event is not committed alone: a late copy of such a write could undo a later one. It goes with the
-    // next entry.
+    // A run that waits for a promise of its own without having requested anything must still be created in the store.
+    // Mail that led to no event is not committed alone, because a late copy of such a write could undo a later one. It is
+    // committed with the next entry.
     else if (draft.hasEvents || this.writer.mustCreate) this.commit({ kind: "hold" });
     else this.#rest.wait();
   }
@@ -260,19 +261,19 @@ export class Execution implements WorkflowContext {
     } else if (draft.hasEvents && !ending.refused) this.commit({ kind: "hold" });
   }
 
-  /** Something of it is under way in this process. */
+  /** True while a step, a read or an end is in progress in this process. */
   get #busy(): boolean {
     const { calls, children, hooks, ending } = this;
     return calls.busy || ending.reading || (!ending.over && (children.looking || hooks.pending));
   }
 
-  /** `atRest`: it has nothing to do until a time, or until mail. */
+  /** `atRest`: the run has nothing to do until a timer fires or mail arrives. */
   commit(then: Then, atRest = false): void {
     this.#rest.stop();
     void this.writer.commit(stillAvoiding(then, this.avoid), atRest);
   }
 
-  /** Its entry is in the store. The writer begins the bodies of its steps now. */
+  /** The entry is in the store. The writer starts the step bodies now. */
   confirm({ hooks, then, events }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
     this.#check?.noteWritten(recorded);
     if (then.kind === "end") {
@@ -285,25 +286,25 @@ export class Execution implements WorkflowContext {
     this.touch();
   }
 
-  /** The store refuses what it has to write: it fails, instead of doing its last step again and again. */
+  /** The store rejects an entry because of its data: the run fails, instead of repeating its last step without end. */
   failRefused(error: unknown): void {
-    warnNotWritten(this.id, `fails: the store refused what it has to write: ${messageOf(error)}`);
+    warnNotWritten(this.id, `fails: the store rejected its journal entry: ${messageOf(error)}`);
     this.ending.refuse(new RunNotWritableError(this.id, messageOf(error)));
   }
 
-  /** A transaction has committed this: the code gets it next. */
+  /** A transaction has committed this delivery: the code gets it next. */
   deliver(delivery: Delivery): void {
     if (this.ending.result === undefined) this.arrivals.give(delivery);
   }
 
-  // ——— checking that the code would find its way through its journal
+  // ——— replay check: would the code match its own journal?
 
-  /** True: the run waits for the check. */
+  /** True if a check has started: the run waits for it. */
   #isCheckBegun(leaving: Then | undefined, busy: boolean): boolean {
     const { ending, draft } = this;
     const check = this.#check;
     if (check === undefined || ending.over || ending.reading || (busy && !check.isFirst)) return false;
-    // A run that waits for a person waits for that first.
+    // A run that waits for an operator is released without a check.
     if (leaving?.kind === "release" && leaving.status !== "running") return false;
     return check.begin({ leaving: leaving !== undefined, drafted: draft.events });
   }
@@ -315,12 +316,12 @@ export class Execution implements WorkflowContext {
 
   // ——— leaving
 
-  /** The code is not the one that wrote the journal. */
+  /** The code makes other requests than the journal has. */
   diverge(divergence: Divergence): void {
     this.parking.parkDiverged(divergence);
   }
 
-  /** It goes back to the store, and its replay was not over. */
+  /** The run goes back to the store before its replay was complete. */
   stopReplay(): void {
     this.#state = "returning";
     this.#recordClaim();
@@ -341,7 +342,7 @@ export class Execution implements WorkflowContext {
     this.host.remove(this, departure);
   }
 
-  // ——— what its parts, and its worker, ask of it
+  // ——— for the parts of the run and for its worker
 
   get state(): ExecutionState {
     return this.#state;
@@ -351,18 +352,18 @@ export class Execution implements WorkflowContext {
     return this.departure !== undefined;
   }
 
-  /** The code has no future here. */
+  /** The code must not continue: the run has ended, or has left this process. */
   get isClosed(): boolean {
     return this.gone || this.ending.over;
   }
 
-  /** Nothing is under way here: it waits for time or mail. */
+  /** Nothing is in progress: the run waits for a timer or mail. */
   get atRest(): boolean {
     if (this.#check?.underWay) return false;
     return this.#state === "live" && !this.writer.busy && !this.draft.hasEvents && this.arrivals.waiting === 0 && !this.#busy;
   }
 
-  /** Something came in that the code has not got. */
+  /** Deliveries or mail have arrived that the code has not received. */
   get hasUndelivered(): boolean {
     return this.arrivals.waiting > 0 || this.mailbox.hasUnread;
   }
@@ -375,17 +376,17 @@ export class Execution implements WorkflowContext {
     takeMail(this, mail);
   }
 
-  /** What the journal says about each call. */
+  /** Journaled attempts of each step call. */
   get attempts(): History["attempts"] {
     return this.#history.attempts;
   }
 
-  /** When the code first asked for a child's result, by the journal. */
+  /** By request of a child: when the code first awaited its result, according to the journal. */
   get awaits(): ReadonlyMap<string, number> {
     return this.#history.awaits;
   }
 
-  /** The store's time. */
+  /** Time of the store. */
   now(): number {
     return this.host.now();
   }
@@ -399,7 +400,7 @@ export class Execution implements WorkflowContext {
     this.touch();
   }
 
-  /** A promise only where something has to be read first: see `encodeLater`. */
+  /** Returns a promise only if a value must be read first: see `encodeLater`. */
   encodeValue(value: unknown): string | Promise<string> {
     return encodeWithin(value, this.store.valueBytesMax);
   }

@@ -5,58 +5,58 @@ import type { WorkflowDefinition } from "../define/definition.js";
 import type { Departure, Refusal } from "../journal/departure.js";
 import type { History } from "../journal/history.js";
 import type { Divergence } from "../replay/divergence.js";
-import type { Asked } from "../steps/reconcile.js";
+import type { AttemptInDoubt } from "../steps/reconcile.js";
 import type { LateBody, StepBody, StepFunction } from "../steps/step-body.js";
 
-/** What an execution needs of the worker it lives in. */
+/** What an execution needs from its worker. */
 export interface Host {
   readonly store: Store;
   readonly owner: string;
   readonly leaseMs: number;
-  /** Executes the code of a run beside the run: see rehearsal.ts. Undefined: the replay of runs is not checked here. */
+  /** Runs the code of a run in a rehearsal: see rehearsal.ts. Undefined if this worker does not check replays. */
   readonly rehearse?: Rehearse | undefined;
-  /** Only in a rehearsal: learns how that ends, and nothing goes on behind it. */
+  /** Only in a rehearsal: receives its outcome. */
   readonly rehearsal?: Rehearsal;
-  /** The store's time, as well as it is known here. */
+  /** Estimated time of the store. */
   now(): number;
-  /** The store's time at an answer that has just come. */
+  /** Updates the estimate with the store's time from an answer that has just arrived. */
   learn(now: number): void;
   random(): number;
-  /** What is called for this attempt of a step: its function, unless a test stands in between. */
+  /** The function to call for this attempt: that of the step, unless a test mocks it. */
   bodyOf(step: StepBody): StepFunction;
-  /** Asks the other side about an attempt in doubt. */
-  ask(about: Asked, reconcile: () => unknown): unknown;
-  /** Calls `advance` when every promise that is ready has run. */
+  /** Calls `reconcile` for an attempt whose outcome is unknown, unless a test mocks it. */
+  ask(about: AttemptInDoubt, reconcile: () => unknown): unknown;
+  /** Schedules `advance` for when every ready promise has run. */
   touch(run: HostedRun): void;
-  /** Tries until it is answered; undefined when it is of no use any more. */
+  /** Retries until the store answers; undefined if the commit is not wanted any more. */
   commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined>;
-  /** Asks the store, at once, whether the runs here are still ours. */
+  /** Renews the leases of all runs of this worker immediately, which also shows which runs it still owns. */
   renew(): void;
-  /** Other runs wait for room. */
+  /** The worker has no room for more runs. */
   crowded(): boolean;
-  /** Executes a run that a step here waits for, although there is no room for it. */
+  /** Claims a run that a step here waits for, even if the worker is full. */
   claimAwaitedRun(run: string): Promise<void>;
   /** The run is no longer executed here. */
   remove(run: HostedRun, departure: Departure): void;
-  /** The replay check has found that the run would diverge; it is set aside. */
+  /** The replay check found that the run would diverge; the run is set aside. */
   warnOfDivergence(run: string, message: string): void;
 }
 
-/** An execution, as its host knows it. */
+/** The part of an execution that its host needs. */
 export interface HostedRun {
   readonly id: string;
   readonly epoch: number;
-  /** The host's note that it is to be advanced. */
+  /** Set by the host: `advance` is scheduled. */
   touched: boolean;
   advance(): void;
-  /** Something came in that the code has not got. */
+  /** Deliveries or mail have arrived that the code has not received. */
   readonly hasUndelivered: boolean;
   readonly writer: { readonly heldAt: number };
-  /** Bodies that the run leaves behind. */
+  /** Bodies that still run when the run ends. */
   readonly calls: { readonly lateBodies: readonly LateBody[] };
 }
 
-/** The run as it is now, and what its journal has. */
+/** The current state of a run and its journal, for a rehearsal. */
 export interface Rehearsed {
   readonly store: Store;
   readonly now: number;
@@ -67,11 +67,11 @@ export interface Rehearsed {
   readonly history: History;
 }
 
-/** Tells where the code would leave the journal; undefined when it asks for all that the journal has. */
+/** Resolves to the divergence of the code from the journal; undefined if the code makes all journaled requests. */
 export type Rehearse = (run: Rehearsed) => Promise<Divergence | undefined>;
 
 interface Rehearsal {
   diverge(divergence: Divergence): void;
-  /** The code has asked for all that the journal has. */
+  /** The code has made all journaled requests. */
   match(): void;
 }

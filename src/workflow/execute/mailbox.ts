@@ -13,17 +13,17 @@ interface AddressedRun {
 
 interface MailboxOptions {
   readonly mail: readonly Mail[];
-  /** Mail up to this one was taken in before. */
+  /** Mail up to this number was consumed before. */
   readonly consumed: number;
-  /** Mail after this one was counted as taken in, and was not. */
+  /** If the run was set aside: mail after this number was marked as consumed without being read. */
   readonly parked: number | undefined;
 }
 
-/** The mail of a run: what came from outside. It is taken in when the code has got all that the journal has. */
+/** Mail of a run: input from other processes. It is read after the replay, when the run is live. */
 export class Mailbox {
   readonly #run: AddressedRun;
   readonly #consumedBefore: number;
-  /** Mail that came before the run was live. */
+  /** Mail that arrived before the run was live. */
   #unread: readonly Mail[];
   #heard: number;
 
@@ -52,17 +52,17 @@ export class Mailbox {
     this.#unread = [];
   }
 
-  /** A person has accepted this call, and the journal does not say so yet. */
+  /** An operator has accepted this call, and the acceptance is not journaled yet. */
   accepts(id: string): boolean {
     return this.#unread.some(({ kind, payload }) => kind === "resolve" && resolutionIn(payload).accept === id);
   }
 
-  /** It is taken in with the entry that is drafted. Mail that was put aside has been taken in before. */
+  /** The next entry consumes this mail. The number never goes back: mail of a run that was set aside was already marked as consumed. */
   consume(seq: number): void {
     this.#run.draft.consume(Math.max(seq, this.#consumedBefore));
   }
 
-  /** Taken in without its being read: else it would make the run due again, at once and without end. */
+  /** Marks the mail as consumed without reading it: otherwise it would make the run due again immediately, without end. */
   park(): void {
     const { draft } = this.#run;
     const last = this.#unread.at(-1)?.seq ?? 0;
@@ -71,7 +71,7 @@ export class Mailbox {
     draft.consume(last);
   }
 
-  /** The last mail that came here. */
+  /** Number of the last mail that was read. */
   get heard(): number {
     return this.#heard;
   }
@@ -80,7 +80,7 @@ export class Mailbox {
     return this.#unread.length > 0;
   }
 
-  /** A person asks for one more try. */
+  /** An operator has requested another try. */
   get hasUnreadWake(): boolean {
     return this.#unread.some(({ kind }) => kind === "wake");
   }

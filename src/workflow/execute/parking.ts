@@ -11,11 +11,11 @@ import type { Host } from "./host.js";
 import type { ExecutionState } from "./state.js";
 import { warnParked } from "./warn-parked.js";
 
-/** The run that cannot go on here. */
+/** The run that cannot continue here. */
 interface ParkedRun {
   readonly id: string;
   readonly workflow: { readonly where: string };
-  /** Workers that could not execute it before. */
+  /** Workers that could not execute the run before. */
   readonly avoid: readonly string[];
   readonly host: Pick<Host, "owner" | "rehearsal" | "warnOfDivergence">;
   readonly state: ExecutionState;
@@ -25,20 +25,20 @@ interface ParkedRun {
   readonly calls: { abort(reason: unknown): void; called(id: string): Pick<StepCall, "given" | "definition"> | undefined };
   readonly arrivals: { discard(): void };
   readonly mailbox: { readonly hasUnreadCancel: boolean; readonly hasUnreadWake: boolean; park(): void };
-  /** What the journal says about each call. */
+  /** Journaled attempts of each step call. */
   readonly attempts: ReadonlyMap<string, AttemptLog>;
   now(): number;
   touch(): void;
   commit(then: Then): void;
   lose(reason: unknown): void;
-  /** Nothing more is done here, although the replay was not over. */
+  /** Stops the run here before its replay is complete. */
   stopReplay(): void;
 }
 
 /**
- * A run that cannot go on here is set aside, with one of two statuses. "diverged": other workers are offered it at once, this one
- * and those before it after a while. "parked": its processes died too often, and no worker is offered it before a person acts. What
- * was recorded and not committed did not happen.
+ * Sets a run aside that cannot continue here, with one of two statuses. "diverged": other workers can claim it immediately;
+ * this worker, and those that tried it before, after a while. "parked": its processes crashed too often, and no worker claims
+ * it until an operator acts. Recorded events that were not committed are discarded.
  */
 export class Parking {
   readonly #run: ParkedRun;
@@ -48,7 +48,7 @@ export class Parking {
     this.#run = run;
   }
 
-  /** The code is not the one that wrote the journal. */
+  /** The code makes other requests than the journal has. */
   parkDiverged(divergence: Divergence): void {
     const { id, workflow, host } = this.#run;
     const located = { where: workflow.where, ...divergence };
@@ -56,60 +56,60 @@ export class Parking {
     this.#park(new DivergenceError(id, located).message);
   }
 
-  /** The code would diverge at its next replay: the run is set aside now. What was recorded has happened, and is kept. */
+  /** The replay check found that the code would diverge at its next replay. Recorded events have happened, and are kept. */
   parkForeseen(divergence: Divergence): void {
     const { id, gone, state, writer, draft, avoid, host, calls } = this.#run;
-    // Else it is on its way elsewhere.
+    // Otherwise the run is already leaving, or an entry is being written.
     if (gone || state !== "live" || writer.busy) return;
     const { input } = divergence;
     const was = input && calls.called(input.id)?.given.input();
     const difference = input && was ? inputDifference(was, input.asked) : undefined;
     const facts = { ...divergence, ...(difference ? { difference } : {}), foreseen: true, unbegun: writer.isUnbegun };
     const { message: trouble } = new DivergenceError(id, facts);
-    // Nothing has happened yet: under corrected code the run begins anew.
+    // Nothing has happened yet: under corrected code the run starts from the beginning.
     if (writer.isUnbegun) draft.discard();
     this.#run.commit(releaseToOthers({ avoid, owner: host.owner, now: this.#run.now(), trouble }));
     host.warnOfDivergence(id, trouble);
   }
 
   /**
-   * The code cannot be given its next delivery. While the run is live that is mail, which is not taken in yet. Bodies that
-   * run are aborted, and the next owner sees that they began.
+   * The next delivery cannot be decoded in this process. In a live run the delivery is mail that is not consumed yet. Running
+   * bodies are aborted; the next owner sees in the journal that they started.
    */
   parkUnreadable(why: string): void {
     const { id, state, writer, calls, draft, host } = this.#run;
     if (writer.busy) return;
     if (host.rehearsal) return host.rehearsal.match();
     if (state === "live") {
-      process.emitWarning(`run "${id}" is given back: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
-      // Half of a value that is being read cannot be taken out of the entry: the next renewal gives the run back.
+      process.emitWarning(`this worker releases run "${id}": ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+      // A value that is still being read cannot be removed from the entry: give up the run, and the next renewal releases it.
       if (draft.unready !== undefined) return this.#run.lose(new Error(why));
       calls.abort(new Error(why));
     }
-    this.#park(`${why}. The run is set aside (status "diverged") and goes on in a process that can read it.`);
+    this.#park(`${why}. The run is set aside (status "diverged") and continues in a process that can read it.`);
   }
 
-  /** Why a step that the code has called cannot begin under this code. The run goes back when nothing of it is under way. */
+  /** Why a step that the code has called cannot start under this code. The run is released when nothing is in progress. */
   get refusedStep(): string | undefined {
     return this.#refusedStep;
   }
 
-  /** The options of a step are wrong. The run must not fail for that: it waits for code in which they are right. */
+  /** The options of a step are invalid. The run must not fail because of that: it waits for corrected code. */
   refuseStep(why: string): void {
     const { id, host } = this.#run;
     if (host.rehearsal) return;
-    this.#refusedStep ??= `run "${id}" cannot go on under this code: ${why}. The step was not begun. Correct its options: the run is set aside (status "diverged") and goes on under code in which they are right.`;
+    this.#refusedStep ??= `run "${id}" cannot continue under this code: ${why}. The step was not started. Correct its options: the run is set aside (status "diverged") and continues under the corrected code.`;
     this.#run.touch();
   }
 
-  /** What was recorded has happened, and is kept. */
+  /** Releases the run because of a step with invalid options. Recorded events have happened, and are kept. */
   releaseRefused(trouble: string): void {
     const { avoid, host, id } = this.#run;
     warnParked(host, { id, status: "diverged", trouble });
     this.#run.commit(releaseToOthers({ avoid, owner: host.owner, now: this.#run.now(), trouble }));
   }
 
-  /** Its processes died too often in one of its steps, also when they executed no other run. False: a person asks for one more try. */
+  /** The run's processes crashed too often in one step, while they executed no other run. False if an operator has requested another try. */
   parkCrashed(why: string): boolean {
     if (this.#run.mailbox.hasUnreadWake) return false;
     this.#park(why, "parked");
@@ -124,7 +124,7 @@ export class Parking {
     this.#run.stopReplay();
     const now = this.#run.now();
     if (mailbox.hasUnreadCancel) {
-      // No code is needed for that.
+      // A cancellation does not need the code of the run.
       const definitionOf = (id: string) => calls.called(id)?.definition;
       const { events, then } = cancelledWithoutCode({ attempts, now, definitionOf });
       for (const event of events) draft.record(event);

@@ -5,7 +5,7 @@ import type { Divergence } from "../replay/divergence.js";
 import { Execution } from "./execution.js";
 import type { Host, Rehearsed } from "./host.js";
 
-/** Executes the code of a run on its journal once more, beside the run: no step's body runs, nothing is written. */
+/** Replays the code of a run on its journal in a separate execution: no step body runs, and nothing is written. */
 export function rehearse({ store, now, ...run }: Rehearsed): Promise<Divergence | undefined> {
   return new Promise((resolve) => {
     const end = (divergence?: Divergence): void => {
@@ -31,14 +31,14 @@ export function rehearse({ store, now, ...run }: Rehearsed): Promise<Divergence 
 }
 
 /**
- * Before the event loop turns: what the code waits for then is a timer or I/O, and not journaled. A real replay waits for
- * a turn, so that such code comes through it now and then; here it never does.
+ * Calls `go` before the next turn of the event loop: if the code still waits then, it waits for a timer or I/O, which is not
+ * journaled. A real replay waits for a whole turn, so such code may pass it by chance; here it never does.
  */
 function whenPromisesHaveRun(go: () => void): void {
   queueMicrotask(() => nextTick(go));
 }
 
-/** What a host does that has no bodies to run and nothing to renew. */
+/** A host without step bodies, leases and claims. */
 export function quietHost(store: Store, now: () => number): Omit<Host, "touch" | "commit"> {
   return {
     store,

@@ -3,7 +3,7 @@ import type { Departure } from "../journal/departure.js";
 import type { Draft } from "../journal/draft.js";
 import type { ExecutionState } from "./state.js";
 
-/** The run that goes back to the store. */
+/** The run that is released to the store. */
 interface ReleasedRun {
   readonly state: ExecutionState;
   readonly gone: boolean;
@@ -17,11 +17,11 @@ interface ReleasedRun {
   touch(): void;
   commit(then: Then): void;
   leave(departure: Departure): void;
-  /** Nothing more is done here, although the replay was not over. */
+  /** Stops the run here before its replay is complete. */
   stopReplay(): void;
 }
 
-/** A run goes back to the store because its worker stops: at once when no body runs, else when the last one is done. */
+/** Releases a run because its worker stops: immediately if no body runs, otherwise when the last one has ended. */
 export class Release {
   readonly #run: ReleasedRun;
   #isRequested = false;
@@ -39,7 +39,7 @@ export class Release {
     this.#run.touch();
   }
 
-  /** Called in each turn from then on. */
+  /** Called in each turn after `request`. */
   commitOrWait(): void {
     const { calls, draft } = this.#run;
     calls.withhold();
@@ -47,15 +47,15 @@ export class Release {
     if (draft.hasEvents) this.#run.commit({ kind: "hold" });
   }
 
-  /** The grace is over: bodies that still run are on their own, and the next owner will see that they began. */
+  /** The grace period has ended: bodies that still run are abandoned. The next owner sees in the journal that they started. */
   force(reason: unknown): void {
     const { calls, writer, draft, arrivals, answers, ending, state, gone } = this.#run;
     calls.abort(reason);
     writer.dropStarts();
     if (gone || writer.busy || ending.recorded || state === "returning") return;
-    // What has been read by half is not written: the next owner begins where the journal ends.
+    // A value that is only partly read cannot be written: the next owner continues from the end of the journal.
     if (draft.unready !== undefined || answers.unreadable !== undefined) return this.#run.leave({ why: "lost" });
-    // A result that the code has not got yet is a result: without it the next owner would have to run the step again.
+    // Record results that the code has not received yet: without them the next owner would run the steps again.
     if (state === "live") arrivals.recordAll();
     draft.withholdStarts();
     if (state === "replaying") this.#run.stopReplay();

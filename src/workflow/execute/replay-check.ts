@@ -13,7 +13,7 @@ interface CheckedRun extends Pick<RunRecord, "id" | "epoch" | "parent"> {
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
   now(): number;
-  /** The check is over. Undefined: the code would find its way. */
+  /** The check has ended. Undefined if the code matches the journal. */
   finishCheck(divergence: Divergence | undefined): void;
 }
 
@@ -25,18 +25,18 @@ interface CheckOptions {
 }
 
 /**
- * Replays the code of a run before the run waits for the first time, and whenever it is about to leave memory: code that
- * would not find its way through its own journal is found while its author is there, not a day later.
+ * Replays the code of a run before the run waits for the first time, and whenever it is about to leave memory. So a developer
+ * learns immediately that code would diverge from its own journal, and not a day later.
  */
 export class ReplayCheck {
   readonly #run: CheckedRun;
   readonly #input: string;
   readonly #rehearse: Rehearse;
-  /** What the journal has. Kept here, so that the check needs no read of the store. */
+  /** Requests and deliveries of the journal, kept here so that the check does not read the store. */
   readonly #events: Event[] = [];
   readonly #accepted: ReadonlySet<string>;
   #isFirst: boolean;
-  /** How many events the last check has seen. */
+  /** Number of events that the last check covered. */
   #seen: number;
   #underWay = false;
 
@@ -46,27 +46,27 @@ export class ReplayCheck {
     this.#rehearse = rehearse;
     this.#accepted = history.accepted;
     this.#events.push(...history.requests.values(), ...history.deliveries);
-    // With a journal it has come through a replay already.
+    // A run with a journal has already been replayed.
     this.#isFirst = this.#events.length === 0;
     this.#seen = this.#events.length;
   }
 
-  /** The run waits while it is checked: its code gets nothing, and nothing is committed. */
+  /** The run waits during the check: its code gets no deliveries, and nothing is committed. */
   get underWay(): boolean {
     return this.#underWay;
   }
 
-  /** The run has not been checked in this process, and has not come through a replay. */
+  /** The run has neither been checked nor replayed in this process. */
   get isFirst(): boolean {
     return this.#isFirst;
   }
 
-  /** The journal has these, too. */
+  /** These events are now in the journal. */
   noteWritten(events: readonly Event[]): void {
     this.#events.push(...events.filter((event) => isRequest(event) || isDelivery(event)));
   }
 
-  /** Checks when it is time to. True: it does, and `finishCheck` is called when that is over. */
+  /** Starts a check if one is due. True if it has started: `finishCheck` is called at its end. */
   begin({ leaving, drafted }: { readonly leaving: boolean; readonly drafted: readonly Event[] }): boolean {
     const count = this.#events.length + drafted.length;
     if ((!this.#isFirst && !leaving) || count <= this.#seen) return false;

@@ -2,23 +2,22 @@ import type { Then } from "../../core/runs/operation.js";
 import type { Clock } from "../../core/work/clock.js";
 import type { Waits } from "./waits.js";
 
-/** Timers nearer than this are waited for in memory; for later ones the run is released to the store. */
+/** The run waits in memory for timers within this time; for later ones it is released to the store. */
 const keepMs = 1000;
-/** How long a run that waits for a hook or a child stays in memory, in case it comes soon. */
+/** How long a run that waits for a hook or a child stays in memory, in case mail arrives soon. */
 const idleMs = 200;
 
 interface RestingRun {
   readonly store: { readonly clock: Clock };
   readonly host: { crowded(): boolean };
-  /** The store's time. */
+  /** Time of the store. */
   now(): number;
-  /** What it waits for. */
   waits(): Waits;
-  /** Time has passed: something may be due. */
+  /** Called when a timer may be due. */
   fireTimers(): void;
 }
 
-/** What a run does that has nothing to do: it waits here for what comes soon, and leaves for what comes later. */
+/** Decides what an idle run does: wait in memory for what is due soon, or be released for what is due later. */
 export class Rest {
   readonly #run: RestingRun;
   #idleSince: number | undefined;
@@ -28,7 +27,7 @@ export class Rest {
     this.#run = run;
   }
 
-  /** How to leave, when there is nothing to do here for a while. `drafted`: something is to be committed anyway. */
+  /** How to release the run if it has nothing to do for a while; undefined to keep it in memory. `drafted`: there are events to commit anyway. */
   decideLeaving({ busy, drafted }: { readonly busy: boolean; readonly drafted: boolean }): Then | undefined {
     const idleSince = this.#idleSince;
     this.#idleSince = undefined;
@@ -38,9 +37,9 @@ export class Rest {
     const { nextAt, listens, polls, doubts } = this.#run.waits();
     const isDoubted = doubts.length > 0;
     const wakeAt = polls ? Math.min(nextAt ?? Number.POSITIVE_INFINITY, now + keepMs) : nextAt;
-    // It waits for something that is not ours: a promise of its own making. It stays.
+    // The code waits for a promise that is not journaled, so the run must stay in memory.
     if (wakeAt === undefined && !listens && !isDoubted) return undefined;
-    // A worker with no room must not keep it: the run that it waits for may need that room.
+    // A full worker must not keep the run: the run that it waits for may need the room.
     const crowded = this.#run.host.crowded();
     if (wakeAt !== undefined && wakeAt - now <= keepMs && !crowded) return undefined;
     if (listens && !isDoubted && !crowded) {
@@ -51,7 +50,7 @@ export class Rest {
     return { kind: "release", wakeAt: wakeAt ?? null, status: isDoubted ? "unknown" : "running", trouble };
   }
 
-  /** Waits in memory for the next thing that time brings. */
+  /** Sets a timer for the next time at which something is due. */
   wait(): void {
     const { clock } = this.#run.store;
     this.stop();

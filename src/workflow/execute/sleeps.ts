@@ -3,7 +3,7 @@ import type { Delivery } from "../journal/event.js";
 import { pendingForever } from "../replay/requests.js";
 import type { ServingRun } from "../replay/serving-run.js";
 
-/** The sleeps of a run. Each is until an instant of the store's clock, which is journaled: a restart changes nothing. */
+/** The sleeps of a run. The end of each, on the store's clock, is journaled, so a restart does not change it. */
 export class Sleeps {
   readonly #run: ServingRun;
   readonly #pending = new Map<string, number>();
@@ -28,25 +28,25 @@ export class Sleeps {
     });
   }
 
-  /** When the next one ends. */
+  /** When the next sleep ends. */
   next(): number | undefined {
     let next: number | undefined;
     for (const until of this.#pending.values()) if (next === undefined || until < next) next = until;
     return next;
   }
 
-  /** Ends those whose time has come, in the order of their times. */
+  /** Ends sleeps that are due, in the order of their times. */
   fire(now: number): void {
     const due = [...this.#pending].filter(([, until]) => until <= now).sort(([, a], [, b]) => a - b);
     for (const [id] of due) this.#run.arrivals.add(this.#wake(id));
   }
 
-  /** Ends all that last now: what the code is to get. */
+  /** Ends all pending sleeps and returns the deliveries for the code. */
   wakeAll(): Delivery[] {
     return [...this.#pending.keys()].map((id) => this.#wake(id));
   }
 
-  /** Ends those of these that last now. */
+  /** Ends the pending sleeps with these ids and returns the deliveries for the code. */
   wake(ids: readonly string[]): Delivery[] {
     return ids.filter((id) => this.#pending.has(id)).map((id) => this.#wake(id));
   }

@@ -1,5 +1,5 @@
 /**
- * replaying: the code gets what the journal has. live: from here on things happen. returning: on its way back to the store
- * before its replay was over; nothing more is done here.
+ * replaying: the code gets deliveries from the journal. live: the replay is over, and steps run. returning: the run is being
+ * released before its replay was complete, and does nothing else.
  */
 export type ExecutionState = "replaying" | "live" | "returning";

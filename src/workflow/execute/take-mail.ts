@@ -3,7 +3,7 @@ import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
 import { type Resolution, resolutionIn } from "../journal/resolution.js";
 
-/** The parts of a run that mail is for. */
+/** The parts of a run that receive mail. */
 export interface MailedRun {
   now(): number;
   readonly hooks: { receive(id: string, payload: string, mail: number): void };
@@ -17,7 +17,7 @@ export interface MailedRun {
   readonly acceptances: { add(call: string): void };
 }
 
-/** Hands a piece of mail to the part of the run that it is for. What follows from it is recorded with its being taken in. */
+/** Passes a mail to the part of the run that handles it. Its consequences are recorded in the entry that consumes the mail. */
 export function takeMail(run: MailedRun, { seq, kind, about, payload }: Mail): void {
   switch (kind) {
     case "hook":

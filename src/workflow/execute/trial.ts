@@ -4,17 +4,17 @@ import { backoffMs } from "../../core/work/backoff.js";
 import { type Event, isDelivery } from "../journal/event.js";
 
 /**
- * What the deaths of earlier owners mean for a run.
+ * Tracks crashes of earlier owners of a run.
  *
- *   deaths   owners in a row that died while they had the run, without the run having got further. Counted by the claim
- *   suspect  two of them: the run may be what kills its owners, so a worker executes it alone
- *   crashes  deaths of owners that executed it alone: above `crashMax` the run is parked
+ *   deaths   consecutive owners that died while they had the run, without progress of the run. Counted by the claim
+ *   suspect  a run with two deaths: it may be the cause, so a worker executes it alone
+ *   crashes  deaths of owners that executed the run alone: above `crashMax` the run is parked
  *
- * The run is cleared when it gets further or comes to rest. A first death changes nothing.
+ * The run is cleared when it makes progress or rests. A first death has no consequences.
  */
 export class RunTrial {
   #now: Trial;
-  /** The run is no suspect any more: its worker may take other runs again. */
+  /** Called when the run is no longer a suspect: its worker may claim other runs again. */
   onCleared: () => void = () => {};
 
   constructor({ deaths = 0, crashes = 0, alone = false }: Partial<Pick<RunRecord, "deaths" | "crashes" | "alone">>) {
@@ -25,7 +25,7 @@ export class RunTrial {
     return this.#now.alone;
   }
 
-  /** What an entry with these events changes: it is written with the entry, under its fence. */
+  /** The change that an entry with these events makes. It is written with the entry, under the same fence. */
   changedBy(events: readonly Event[], then: Then, atRest: boolean): Trial | undefined {
     const { deaths, crashes, alone } = this.#now;
     if (deaths === 0 && crashes === 0 && !alone) return undefined;
@@ -48,8 +48,8 @@ const cleared: Trial = { deaths: 0, crashes: 0, alone: false };
 const aloneDoublingsMax = 10;
 
 /**
- * How long a suspect is executed alone before it is cleared: a lease, and twice as long after each time that this was not
- * enough, because it died alone, or because it was cleared and became a suspect again.
+ * How long a suspect is executed alone before it is cleared: one lease, doubled each time that this was too short, because the
+ * process died again, or the run was cleared and became a suspect again.
  */
 export function aloneMs(leaseMs: number, times: number): number {
   return backoffMs({ minMs: leaseMs, maxMs: leaseMs * 2 ** aloneDoublingsMax }, times + 1);

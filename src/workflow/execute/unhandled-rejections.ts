@@ -8,8 +8,8 @@ interface RejectingRun {
 }
 
 /**
- * Promises of one run that were rejected before the code awaited them. Such a rejection decides nothing: its moment is not
- * in the journal, and the code may still await the promise. If the run ends first, a warning says so.
+ * Promises of one run that were rejected before the code awaited them. Such a rejection does not fail the run: its time is not
+ * in the journal, and the code may still await the promise. If the run ends first, there is a warning.
  */
 export class UnhandledRejections implements NotedRejections {
   readonly #run: RejectingRun;
@@ -25,7 +25,7 @@ export class UnhandledRejections implements NotedRejections {
     if (this.#reasons.size < keptMax) this.#reasons.set(promise, reason);
   }
 
-  /** What a promise of the run shows where it is printed. */
+  /** Shown when a promise of the run is printed. */
   [Symbol.for("nodejs.util.inspect.custom")](): string {
     return `run "${this.#run.id}"`;
   }
@@ -34,7 +34,7 @@ export class UnhandledRejections implements NotedRejections {
     this.#reasons.delete(promise);
   }
 
-  /** The run has ended: no code of it will await them any more. */
+  /** The run has ended: its code will not await these promises any more. */
   warnAtEnd(): void {
     this.#ended = true;
     for (const reason of this.#reasons.values()) this.#warn(reason);
@@ -54,20 +54,20 @@ export class UnhandledRejections implements NotedRejections {
   }
 }
 
-/** A run that makes more of them in one go gets warnings for these. */
+/** Maximum number of rejections that are kept, and warned about, per run. */
 const keptMax = 100;
 
-/** Of promises that were rejected. */
+/** By promise that was rejected. */
 const rejectionsOf = new WeakMap<object, NotedRejections>();
 let guarding = false;
 
 /**
- * Node 20 and 22 emit the event in the context that made the promise. From Node 24 on it is the context that rejected it, which may
- * be the socket of a client that all runs share. There the promises that a run makes are noted as they are made, at the cost that
- * async contexts have on Node 20 and 22 anyway.
+ * Node 20 and 22 emit the event in the async context that created the promise. Node 24 and later emit it in the context that
+ * rejected the promise, which may be the socket of a client that all runs share. There, promises are marked with their run when
+ * they are created, which costs about as much as async contexts cost on Node 20 and 22.
  */
 const notesPromises = Number.parseInt(process.versions.node, 10) >= 24;
-/** On the promise itself: a WeakMap of all promises would cost the garbage collector more than everything else here. */
+/** The mark is a property of the promise: a WeakMap of all promises would be expensive for the garbage collector. */
 const maker = Symbol("onceflow.maker");
 type Made = { [maker]?: NotedRejections };
 
@@ -79,12 +79,12 @@ function notePromises(): void {
 }
 
 /**
- * From now on a rejection in the code of a run, or in the body of a step, does not end this process. By Node's default it
- * would, and the next worker would replay the run and end, too.
+ * Prevents an unhandled rejection in workflow code or a step body from ending this process. By default Node would end it, and
+ * the next worker would replay the run and end, too.
  *
- * Node asks `process.emit` whether a listener has taken the rejection. It is answered there, and not by a listener: a
- * listener would change what Node does with the rejections of all other code, and listeners of the application, which
- * often end the process, would still be called. Everything that is not of a run goes on as if this were not here.
+ * Node learns from the return value of `process.emit` whether a listener has handled the rejection. `process.emit` is wrapped
+ * instead of adding a listener: a listener would change how Node treats rejections of all other code, and listeners of the
+ * application, which often end the process, would still be called. Rejections of other code are not affected.
  */
 export function guardRejections(): void {
   if (guarding) return;

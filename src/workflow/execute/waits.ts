@@ -2,7 +2,7 @@ import type { StepCall } from "../steps/step-call.js";
 
 /** What the code of a run can wait for. */
 interface WaitingRun {
-  /** The code has returned: it waits for nothing, and only steps are left. */
+  /** The code has returned: the run waits only for steps. */
   readonly ending: { readonly over: boolean };
   readonly calls: { readonly open: ReadonlySet<Pick<StepCall, "state" | "dueAt" | "doubt" | "definition" | "stepId" | "attempt">> };
   readonly sleeps: { next(): number | undefined };
@@ -11,13 +11,13 @@ interface WaitingRun {
 }
 
 export interface Waits {
-  /** The next sleep or attempt. */
+  /** When the next sleep ends or the next attempt is due. */
   readonly nextAt: number | undefined;
-  /** Mail can make the run go on. */
+  /** Mail can wake the run. */
   readonly listens: boolean;
-  /** A run is awaited that sends no mail to this one: the store has to be asked again and again. */
+  /** The code awaits a run that sends no mail to this one, so that the store must be polled. */
   readonly polls: boolean;
-  /** Steps whose outcome only a person can tell, in words. */
+  /** Descriptions of the steps whose unknown outcome an operator must resolve. */
   readonly doubts: readonly string[];
 }
 

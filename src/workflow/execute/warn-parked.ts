@@ -1,4 +1,4 @@
-/** Runs that were warned of, by worker: a run that is tried again every minute has one trouble, not many. */
+/** Runs that were warned about, by worker: a run that is retried every minute causes one warning, not many. */
 const warned = new WeakMap<object, Set<string>>();
 const warnedMax = 10_000;
 
@@ -8,13 +8,13 @@ export interface Parked {
   readonly trouble: string;
 }
 
-/** Code that awaits the result of the run hears nothing else of it. Once per run and worker. */
+/** Warns once per run and worker, because code that awaits the result of the run gets no error. */
 export function warnParked(worker: object, { id, status, trouble }: Parked): void {
   const ids = warned.get(worker) ?? new Set();
   warned.set(worker, ids);
   if (ids.has(id) || ids.size >= warnedMax) return;
   ids.add(id);
-  process.emitWarning(`run "${id}" is set aside by this worker (status "${status}"): ${trouble}`, {
+  process.emitWarning(`this worker sets run "${id}" aside (status "${status}"): ${trouble}`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_RUN_PARKED",
   });

@@ -13,8 +13,8 @@ import { withoutWritable } from "../streams/writable.js";
 import { type HookedRun, RunHook } from "./run-hook.js";
 
 const tokenCharsMax = 512;
-const lookAgainMs = 100;
-/** 192 bits: it cannot be guessed. */
+const retryMs = 100;
+/** 192 bits, so that a token cannot be guessed. */
 const tokenBytes = 24;
 
 /** The run that has the hooks. */
@@ -42,13 +42,13 @@ export class Hooks {
     if (token !== undefined && (typeof token !== "string" || token === "" || token.length > tokenCharsMax))
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
     const run = this.#run;
-    const kept = metadata === undefined ? null : keptMetadata(metadata, run.store.valueBytesMax);
+    const kept = metadata === undefined ? null : encodeMetadata(metadata, run.store.valueBytesMax);
     const id = run.requests.ordinal("hook");
     const asked = run.requests.ask(id, () => {
-      // Here, so that a run that has its hook goes on.
+      // Checked only for a new request, so that a run whose hook is journaled continues.
       if (webhook) webhook.check();
       else knownOptions("createHook", options, hookOptionNames);
-      // Not of one that is journaled: a store of an earlier version may have taken it.
+      // Not checked for a journaled token: an earlier version of the store may have accepted it.
       if (token !== undefined) checkStorable("token", token);
       const made = token ?? randomBytes(tokenBytes).toString("base64url");
       return { type: "hook", id, at: run.now(), token: made, url: webhook?.urlOf(made) };
@@ -63,7 +63,7 @@ export class Hooks {
     if (twin) hook.settle(true, run.id);
     else if (webhook === undefined) run.draft.changeHook({ add: hook.storedAs, about: id, metadata: kept });
     else {
-      // Disposed of while it was read: it never was.
+      // If the code disposes of the hook while its metadata is being read, the hook is not created at all.
       const add = (read: string) => hook.open && run.draft.changeHook({ add: hook.storedAs, about: id, metadata: read });
       const reading = webhook.metadata(named).then((read) => void add(read));
       run.draft.waitFor(reading.catch((error: unknown) => run.ending.fail(error)));
@@ -71,13 +71,13 @@ export class Hooks {
     return hook;
   }
 
-  /** Whether its token was free is not known of one of them, and no mail would tell. */
+  /** True while it is unknown for an open hook whether its token was free. No mail will report that, so the run must stay in memory. */
   get pending(): boolean {
     for (const hook of this.#hooks.values()) if (hook.pending && hook.open) return true;
     return false;
   }
 
-  /** Whether mail for a hook could make this run go on. */
+  /** Whether mail for a hook could wake this run. */
   get listening(): boolean {
     for (const hook of this.#hooks.values()) if (hook.open) return true;
     return false;
@@ -88,12 +88,12 @@ export class Hooks {
     this.#run.arrivals.add(open ? { type: "got", id, at: this.#run.now(), payload } : null, mail);
   }
 
-  /** The commit that made them has been answered. */
+  /** The store has answered the commit that contained these changes. */
   confirm(changes: readonly HookChange[], conflicts: readonly string[]): void {
     for (const change of changes) if ("add" in change) this.#settle(this.#hooks.get(change.about), conflicts.includes(change.add));
   }
 
-  /** After a replay: the last owner may have died before it could journal a conflict. */
+  /** After a replay: the previous owner may have died before it journaled a conflict. */
   resume(): void {
     const mine = new Set(this.#registered.map(({ about }) => about));
     for (const [id, hook] of this.#hooks) if (hook.pending && hook.known && hook.open) this.#settle(hook, !mine.has(id));
@@ -104,7 +104,7 @@ export class Hooks {
     else hook?.settle(false);
   }
 
-  /** The run that has the token is part of the answer to the code. Undefined when that run has dropped the hook meanwhile. */
+  /** Finds the run that has the token, which is part of the error. Undefined if that run has dropped its hook meanwhile. */
   async #findHolder(hook: RunHook | undefined): Promise<void> {
     const { store } = this.#run;
     while (hook && !this.#run.gone) {
@@ -113,14 +113,14 @@ export class Hooks {
         if (!this.#run.gone) hook.settle(true, holder?.run);
         return;
       } catch {
-        await sleep(store.clock, lookAgainMs);
+        await sleep(store.clock, retryMs);
       }
     }
   }
 }
 
-/** Nothing may wait in the code of a workflow: what has to be read first is refused. */
-function keptMetadata(metadata: unknown, bytesMax: number): string {
+/** Encodes metadata synchronously, because `createHook` cannot wait in workflow code. Values that must be read first, such as streams, are rejected. */
+function encodeMetadata(metadata: unknown, bytesMax: number): string {
   try {
     return withinBytes("metadata", withoutWritable("metadata", encode(metadata)), bytesMax);
   } catch (error) {

@@ -13,20 +13,20 @@ export interface HookedRun extends ServingRun {
 
 interface HookFacts {
   readonly token: string;
-  /** What the store knows it by. */
+  /** The token as the store has it. */
   readonly storedAs: string;
   readonly url: string;
-  /** Made by an earlier owner. */
+  /** The hook is in the journal: an earlier owner of the run created it. */
   readonly known: boolean;
 }
 
-/** One hook of a run, as its code has it in hand. */
+/** One hook of a run: the object that workflow code uses. */
 export class RunHook implements Hook, HookFacts {
   readonly token: string;
   readonly storedAs: string;
   readonly url: string;
   readonly known: boolean;
-  /** Whether its token was free is not known yet. */
+  /** True while it is unknown whether the token was free. */
   pending = true;
   readonly #run: HookedRun;
   readonly #id: string;
@@ -50,14 +50,14 @@ export class RunHook implements Hook, HookFacts {
     return !this.#disposed && this.#conflict === undefined;
   }
 
-  /** Whether its token was free is known now. `holder`: the run that has the token, in a conflict. */
+  /** It is now known whether the token was free. `holder`: in a conflict, the run that has the token. */
   settle(conflict: boolean, holder?: string): void {
     this.pending = false;
     if (!conflict && this.#asked.length === 0) return;
     this.#run.arrivals.add({ type: "hooked", id: this.#id, at: this.#run.now(), conflict, run: holder });
   }
 
-  /** A delivery: a payload, or whether the token was free. */
+  /** Handles a delivery: a payload, or the answer whether the token was free. */
   answer(event: Delivery): void {
     if (event.type === "got") {
       const payload = decode(event.payload);

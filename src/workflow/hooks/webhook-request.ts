@@ -7,28 +7,31 @@ import { bytesOf, isResponse, type KeptBody } from "../../core/values/web-kinds.
 import { currentStep } from "../define/context.js";
 import { ContextError } from "../define/errors.js";
 
-/** A request as it is journaled: its body was read when it came in. */
+/** Journaled form of a request. Its body was read when it arrived. */
 export interface RequestParts {
   readonly method: string;
   readonly url: string;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: KeptBody | null;
-  /** Names the answer that its sender waits for; null when it was answered already. */
+  /** Key of the response that the sender waits for; null if the sender already has its response. */
   readonly answer: string | null;
 }
 
-/** Who sent it waits until a step answers it. */
+/** A request to a webhook with `respondWith: "manual"`: the sender waits until a step responds. */
 export interface RequestWithResponse extends Request {
-  /** Only in a step. The first answer counts, also when the step is retried. */
+  /**
+   * Sends the response. Only the first response counts, also if the step is retried. Throws ContextError outside of a step,
+   * and InvalidInputError if the response cannot be sent.
+   */
   respondWith(response: Response): Promise<void>;
 }
 
-/** Answers live in the ledger: there the first one wins, later callers get it, and old ones are removed. */
+/** Responses are stored in the ledger: the first one wins, repeated deliveries get the same one, and old ones are purged. */
 export const answerScope = "onceflow:webhook";
 const answerRetentionMs = 3_600_000;
 const answerBytesMax = 1024 * 1024;
 
-/** What comes to a webhook. It keeps what it was made of: so it can be journaled and handed to steps as often as needed. */
+/** A request to a webhook. It keeps the parts it was made from, so that it can be journaled and passed to any number of steps. */
 export class WebhookRequest extends Request implements RequestWithResponse {
   readonly #parts: RequestParts;
 
@@ -49,14 +52,14 @@ export class WebhookRequest extends Request implements RequestWithResponse {
     if (step === undefined) throw new ContextError("request.respondWith()", "a step");
     const { answer } = this.#parts;
     if (answer === null) throw new ContextError("request.respondWith()", 'a webhook made with respondWith: "manual"');
-    const kept = await keptResponse("response", response, answerBytesMax);
+    const kept = await encodeResponse("response", response, answerBytesMax);
     const named = { scope: answerScope, key: key.of(answer), retentionMs: answerRetentionMs };
     await once(step.execution.store, named, async () => kept);
   }
 }
 
-/** With its body, read up to the bound. */
-export async function keptResponse(field: string, response: unknown, bytesMax: number): Promise<string> {
+/** Encodes a response with its body. Throws InvalidInputError if the body is longer than `bytesMax`. */
+export async function encodeResponse(field: string, response: unknown, bytesMax: number): Promise<string> {
   if (!isResponse(response) || response.status < 200) throw new InvalidInputError(field, "must be a Response that can be sent");
   try {
     return await encodeLater(response, bytesMax);

@@ -11,7 +11,7 @@ const hook = (token: string, metadata: unknown) => ({
   createdAt: 0,
 });
 
-test("a record is a webhook's only with the whole digest of the token", () => {
+test("a hook record is a webhook only if it has the full digest of the token", () => {
   const digest = (text: string) => Buffer.from(text.padEnd(32, "\0")).toString("base64url");
   expect(webhookOf(hook("t", { webhook: { digest: digest("other"), respond: "default" } }), "t")).toBeUndefined();
   expect(webhookOf(hook("t", { webhook: { digest: "", respond: "default" } }), "t")).toBeUndefined();
@@ -19,7 +19,7 @@ test("a record is a webhook's only with the whole digest of the token", () => {
   expect(webhookOf(hook("t", { webhook: { digest: right, respond: "default" } }), "t")).toMatchObject({ respond: "default" });
 });
 
-test("a plain hook whose token looks like one of ours is none", () => {
+test("a plain hook whose token looks like that of a webhook is not a webhook", () => {
   for (const metadata of [null, undefined, 5, { webhook: true }, { webhook: {} }])
     expect(webhookOf(hook("t", metadata), "t")).toBeUndefined();
 });

@@ -9,22 +9,23 @@ import type { Hook } from "../define/hook.js";
 import { type HookOptions, hookOptionNames } from "../define/hook.js";
 import { webhookUrlOf } from "../define/public-url.js";
 import { withoutWritable } from "../streams/writable.js";
-import { keptResponse, type RequestWithResponse } from "./webhook-request.js";
+import { encodeResponse, type RequestWithResponse } from "./webhook-request.js";
 
+/** Options of {@link createWebhook}. */
 export interface WebhookOptions extends HookOptions {
-  /** The answer to the sender. Default: 202 without a body. "manual": a step answers with `request.respondWith`. */
+  /** The response to the sender. Default: 202 without a body. "manual": a step responds with `request.respondWith`. */
   readonly respondWith?: Response | "manual";
 }
 
 const webhookOptionNames: OptionNames<WebhookOptions> = { ...hookOptionNames, respondWith: true };
 
-/** A hook that HTTP requests resume. Awaited, it gives the next request. */
+/** A hook that HTTP requests resume. `await webhook` gives the next request. */
 export interface Webhook<Received extends Request = Request> extends Hook<Received> {
-  /** Where requests reach it, when `webhookHandler` is mounted below the public URL. */
+  /** URL for senders, provided that `webhookHandler` is mounted below the public URL. */
   readonly url: string;
 }
 
-/** What is stored with a webhook: how to answer, and the token's digest, to compare with. */
+/** Stored with a webhook: how to respond, and the full digest of the token. */
 interface WebhookRecord {
   readonly webhook: { readonly digest: string; readonly respond: "default" | "manual" | { readonly response: string } };
   readonly metadata: unknown;
@@ -33,7 +34,8 @@ interface WebhookRecord {
 const staticBytesMax = 64 * 1024;
 
 /**
- * Waits for an HTTP request, which `webhookHandler` takes in.
+ * Creates a webhook: a hook that waits for HTTP requests, which `webhookHandler` receives. Throws ContextError outside of a
+ * workflow, and InvalidInputError if an option is invalid.
  *
  * @example
  * const webhook = createWebhook();
@@ -47,11 +49,11 @@ export function createWebhook(given: WebhookOptions = {}): Webhook {
   const { hooks } = requireExecution("createWebhook()");
   if (!(respondWith === undefined || respondWith === "manual" || isResponse(respondWith)))
     throw new InvalidInputError("respondWith", 'must be a Response or "manual"');
-  // Read before anything is journaled: what cannot be kept is refused here.
+  // Encoded before anything is journaled, to reject metadata that cannot be stored.
   withoutWritable("metadata", encode(metadata));
   const stored = async (named: string): Promise<string> => {
     const respond = isResponse(respondWith)
-      ? { response: await keptResponse("respondWith", respondWith, staticBytesMax) }
+      ? { response: await encodeResponse("respondWith", respondWith, staticBytesMax) }
       : (respondWith ?? "default");
     return encode({ webhook: { digest: digestOf(named).toString("base64url"), respond }, metadata } satisfies WebhookRecord);
   };
@@ -61,14 +63,14 @@ export function createWebhook(given: WebhookOptions = {}): Webhook {
 }
 
 /**
- * Looked up by its digest: how long the database takes to compare tells nothing about the token, and a reader of the
- * database's table of hooks cannot send to them.
+ * Webhooks are stored under a digest of their token: the time that the database needs to compare reveals nothing about the
+ * token, and a reader of the table of hooks cannot send requests to them.
  */
 export function storedAs(token: string): string {
   return `webhook:${digestOf(token).toString("base64url").slice(0, 22)}`;
 }
 
-/** Undefined when the hook is not a webhook with this token: to strangers there is none then. */
+/** Undefined if the hook is not a webhook with this token; senders then get "not found". */
 export function webhookOf(hook: HookRecord | undefined, token: string): WebhookRecord["webhook"] | undefined {
   const found = webhookRecordOf(hook);
   if (found === undefined) return undefined;
@@ -79,7 +81,7 @@ export function webhookRecordOf(hook: HookRecord | undefined): WebhookRecord | u
   return hook?.token.startsWith("webhook:") && hook.metadata !== null ? asRecord(decode(hook.metadata)) : undefined;
 }
 
-/** A plain hook may have a token that looks like one of ours. */
+/** Checks the metadata, because a plain hook may have a token that begins with "webhook:". */
 function asRecord(metadata: unknown): WebhookRecord | undefined {
   const found = metadata as Partial<WebhookRecord> | null | undefined;
   return typeof found?.webhook?.digest === "string" ? (found as WebhookRecord) : undefined;

@@ -9,23 +9,23 @@ import { stepIdOf } from "./identity.js";
 import { type Resolution, resolutionIn } from "./resolution.js";
 
 /**
- * Entries after the end of a run. They say how a step ended that was in doubt, or still running, when the run ended: its body
- * tells, or a person does. Every writer reads the journal first and names the number that it expects to be next, so of
- * several writers one is first, and the others see what it wrote.
+ * The journal of an ended run. Entries after the end record the outcome of a step that was unknown or still running when the run
+ * ended, from its body or from an operator. Every writer reads the journal first and writes under the next number, so of
+ * several writers one is first, and the others see its entry.
  */
 export interface EndedJournal {
-  /** The number of its last entry. */
+  /** Number of the last entry. */
   readonly last: number;
-  /** The steps in doubt, with the attempt. */
+  /** Step calls whose outcome is unknown, with the attempt. */
   readonly doubts: ReadonlyMap<string, number>;
-  /** What was recorded after the end. */
+  /** Events after the end. */
   readonly late: readonly Event[];
   hasEntry(entry: { readonly seq?: number; readonly events: string }): boolean;
 }
 
 const pageMax = 1000;
 
-/** What the whole journal of an ended run says. */
+/** Reads the whole journal of an ended run. */
 async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const entries = new Map<number, string>();
   const doubts = new Map<string, number>();
@@ -49,30 +49,30 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
   if (event.type === "doubt") doubts.set(event.id, event.attempt);
-  // A new attempt begins only after a person said that the one before it had no effect.
+  // A new attempt starts only after an operator has resolved the one before as "not applied".
   else if (event.type === "step" || event.type === "done" || event.type === "fail") doubts.delete(event.id);
 }
 
 interface Writing {
   readonly id: string;
   readonly epoch: number;
-  /** Undefined: it is given up. */
+  /** Sends the write; undefined if it was given up. */
   readonly send: (operation: AppendLate) => Promise<RunAnswer | undefined>;
-  /** False: the run was purged, and perhaps another one has its id. Left out: it is the one. */
+  /** False if the run was purged and another run may have its id. Default: always true. */
   readonly isOurs?: (journal: EndedJournal) => boolean;
-  /** What to write, by what the journal says so far. Undefined: nothing. */
+  /** Returns the events to write; undefined if there is nothing to write. */
   readonly decide: (journal: EndedJournal) => readonly Event[] | undefined;
 }
 
 /**
- * Writes an entry after the end, and resolves with whether it is there. What a person has said before the end comes first: its
- * mail was accepted, and the run ended without having read it.
+ * Writes an entry after the end and resolves to whether it was written. Resolutions that operators sent before the end come
+ * first: their mail was accepted, and the run ended without reading it.
  */
 export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide }: Writing): Promise<boolean> {
   let mine: string | undefined;
   for (;;) {
     const journal = await readEnded(store, id).catch((error: unknown) => {
-      // "Nothing was written" would be a guess once something was sent.
+      // After something was sent, it is not known whether it was written.
       throw mine !== undefined && error instanceof UnreachableError ? new NotKnownError(error.message, error) : error;
     });
     if (isOurs?.(journal) === false) return false;
@@ -91,12 +91,12 @@ export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, dec
   }
 }
 
-/** Records what people said before a run was ended without its code. If this process dies before that, their mail is still there. */
+/** Records resolutions that operators sent before a run was ended without its code. If this process dies before that, the mail stays in the store. */
 export async function recordAccepted(store: Store, { id, epoch }: Pick<RunRecord, "id" | "epoch">): Promise<void> {
   await writeAfterEnd(store, { id, epoch, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
 }
 
-/** Resolutions that the run has not taken in: the first one for each attempt in doubt. */
+/** Resolutions that the run has not read: the first one for each attempt whose outcome is unknown. */
 async function acceptedBefore(store: Store, run: string, { doubts }: EndedJournal): Promise<Event[]> {
   if (doubts.size === 0) return [];
   const mail = (await store.runs.mail(run, 0)).filter(({ kind }) => kind === "resolve");
@@ -117,14 +117,14 @@ export interface Resolved {
   readonly by: string;
 }
 
-/** What a person says, as an event after the end. Nothing is tried again then. */
+/** An operator's resolution as an event after the end. The step is not retried then. */
 export function resolvedEvent({ id, at, attempt, to, by }: Resolved): StepDone | StepFailure {
   if (to !== "notApplied" && "done" in to) return { type: "done", id, at, attempt, value: to.done, how: "resolved", by };
   const error = to === "notApplied" ? notAppliedError() : to.fail;
   return { type: "fail", id, at, attempt, error, retryAt: null, how: "resolved", by };
 }
 
-/** The stored error of an attempt that, as a person has said, did not happen. */
+/** The stored error of an attempt that an operator has resolved as "not applied". */
 export function notAppliedError(): string {
-  return encodeError(new NotApplied("a person has said that this attempt had no effect"));
+  return encodeError(new NotApplied("an operator resolved this attempt as not applied"));
 }

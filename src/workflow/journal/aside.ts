@@ -6,13 +6,13 @@ import type { Event } from "./event.js";
 import { fingerprint } from "./identity.js";
 
 /**
- * A long value does not stand in the journal or in its run's row, which are read and written as a whole again and again,
- * but beside them: as the only chunk of a stream of our own, written in the same commit. In its place there is a
- * reference, `aside:<hash of the value>:<its bytes>`, which no encoded value can begin with.
+ * Long values are not stored in the journal or in the row of a run, which are read and written as a whole again and again.
+ * They are stored aside: as the only chunk of an internal stream, written in the same commit. The journal has a reference
+ * instead, `aside:<hash of the value>:<its bytes>`; no encoded value begins with this prefix.
  */
 const prefix = "aside:";
 
-/** By its content: a step's result that is also the run's is kept once. */
+/** The name is a hash of the content: a result of a step that is also the result of the run is stored once. */
 const streamOf = (hash: string): string => `$value/${hash}`;
 
 interface PutAside {
@@ -20,7 +20,7 @@ interface PutAside {
   readonly chunk: Chunk;
 }
 
-/** Undefined: it is short enough to stay. */
+/** Undefined if the value is short enough to stay in the journal. */
 export function putAside(text: string, asideBytes: number): PutAside | undefined {
   if (asideBytes === 0 || text.length * 3 <= asideBytes) return undefined;
   const bytes = Buffer.byteLength(text);
@@ -30,12 +30,12 @@ export function putAside(text: string, asideBytes: number): PutAside | undefined
   return { reference: `${prefix}${hash}:${bytes}`, chunk };
 }
 
-/** The value that stands there, or that is referred to from there. */
-export async function broughtBack<Text extends string | null>(store: Store, run: string, text: Text): Promise<Text | string> {
+/** Resolves a reference to the value that was stored aside; any other text is returned as it is. */
+export async function loadAside<Text extends string | null>(store: Store, run: string, text: Text): Promise<Text | string> {
   if (!isAside(text)) return text;
   const [hash = ""] = text.slice(prefix.length).split(":");
   const [only] = await store.runs.chunks({ run, stream: streamOf(hash), from: 0, limit: 1, bytesMax: 1 });
-  assert(typeof only?.data === "string", "a value that was put aside is there as long as its run");
+  assert(typeof only?.data === "string", "a value that was stored aside exists as long as its run");
   return only.data;
 }
 
@@ -43,7 +43,7 @@ function isAside(text: unknown): text is string {
   return typeof text === "string" && text.startsWith(prefix);
 }
 
-/** The value in an event: what a step returned, a hook was given, a child or the run itself ended with. */
+/** The value in an event: the result of a step, the payload of a hook, the output of a child or of the run. */
 function valueIn(event: Event): string | null {
   if (event.type === "done") return event.value;
   if (event.type === "got") return event.payload;
@@ -55,7 +55,7 @@ function withValue<Of extends Event>(event: Of, value: string): Of {
   return event.type === "got" ? { ...event, payload: value } : { ...event, output: value };
 }
 
-/** Events as they are written, and the values that are put beside them. */
+/** Replaces long values in events by references, and returns the chunks to store aside. */
 export function withoutLongValues(
   events: readonly Event[],
   asideBytes: number,
@@ -71,25 +71,25 @@ export function withoutLongValues(
   return { events: events.map(shortened), aside };
 }
 
-/** Events with the values that they refer to. Reads nothing when there are none. */
+/** Replaces references in events by their values. Reads the store only if there are references. */
 export async function withLongValues<Of extends Event>(store: Store, run: string, events: readonly Of[]): Promise<Of[]> {
   const whole: Of[] = [];
   for (const event of events) {
     const text = valueIn(event);
-    whole.push(isAside(text) ? withValue(event, await broughtBack(store, run, text)) : event);
+    whole.push(isAside(text) ? withValue(event, await loadAside(store, run, text)) : event);
   }
   return whole;
 }
 
-/** A run that is to be created, with a long input beside it. */
-export function startedAside(start: StartRun, asideBytes: number): StartRun {
+/** The start of a run, with a long input stored aside. */
+export function withInputAside(start: StartRun, asideBytes: number): StartRun {
   const put = putAside(start.input, asideBytes);
   return put === undefined ? start : { ...start, input: put.reference, chunks: [put.chunk] };
 }
 
-/** The input itself, of a run that was not created yet. */
+/** The input of a run that is not in the store yet. */
 export function inputOfStart({ input, chunks }: StartRun): string {
   const data = isAside(input) ? chunks?.[0]?.data : input;
-  assert(typeof data === "string", "an input that is put aside goes with its run");
+  assert(typeof data === "string", "an input that is stored aside is sent with its run");
   return data;
 }

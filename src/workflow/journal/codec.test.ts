@@ -4,7 +4,7 @@ import type { Event, EventType } from "./event.js";
 
 const at = 1700000000000;
 
-/** Every form that 0.1.0 and later versions have written, and the event that it is. */
+/** Every stored form that version 0.1.0 and later versions have written, with its event. */
 const forms: readonly (readonly [stored: string, event: Event])[] = [
   [`["step","a#0",${at},1,"[1]"]`, { type: "step", id: "a#0", at, attempt: 1, fingerprint: "[1]", partial: false }],
   [`["step","a#0",${at},0,"x","partial"]`, { type: "step", id: "a#0", at, attempt: 0, fingerprint: "x", partial: true }],
@@ -45,13 +45,13 @@ const forms: readonly (readonly [stored: string, event: Event])[] = [
   [`["end","failed",${at},"e"]`, { type: "end", status: "failed", at, output: "e" }],
 ];
 
-test.each(forms)("%s is read and written as it always was", (stored, event) => {
+test.each(forms)("%s is decoded and encoded as in all earlier versions", (stored, event) => {
   expect(decodeEvents(`[${stored}]`)).toEqual([event]);
   expect(encodeEvents([event])).toBe(`[${stored}]`);
   expect(encodeEvents(decodeEvents(`[${stored}]`))).toBe(`[${stored}]`);
 });
 
-test("the list above has every type of event", () => {
+test("the examples cover every type of event", () => {
   const types: Record<EventType, true> = {
     step: true,
     mismatch: true,
@@ -82,6 +82,6 @@ test("the list above has every type of event", () => {
   expect(new Set(forms.map(([, { type }]) => type))).toEqual(new Set(Object.keys(types)));
 });
 
-test("an event of a later version keeps its common parts", () => {
+test("an event of a later version keeps its common fields", () => {
   expect(decodeEvents(`[["later","a#0",${at},1]]`)).toEqual([{ type: "later", id: "a#0", at }]);
 });

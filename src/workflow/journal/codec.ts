@@ -2,11 +2,12 @@ import { mustBeClear } from "../../core/values/cipher.js";
 import type { Event } from "./event.js";
 
 /**
- * How events are stored: an entry is a JSON array of events, and an event is an array of its type, what it is about, its
- * time, and the rest in a fixed order. Optional parts come last, and are left out where there is none. This is the only
- * file that knows the order. Journals of 0.1.0 have the same form.
+ * Stored form of events: an entry is a JSON array of events, and an event is an array of its type, its id or owner, its time,
+ * and its other fields in a fixed order. Optional fields come last and are omitted if absent. Only this file knows the order.
+ * Journals of version 0.1.0 have the same form.
  *
- * A new field: optional, last, in the interface (event.ts), in storedOf and eventOf, and in the table of workflow-api.md.
+ * To add a field: make it optional and last, and add it to the interface (event.ts), storedOf, eventOf and the table in
+ * workflow-api.md.
  */
 type Stored = readonly [type: string, about: string, at: number, ...rest: unknown[]];
 
@@ -19,7 +20,7 @@ export function decodeEvents(text: string): Event[] {
   return (JSON.parse(text) as Parsed[]).map(eventOf);
 }
 
-/** An event as it is stored, for people who read a journal: what it is about, and the rest in the order of the store. */
+/** The stored form of an event, for people who read a journal: its id or owner, and its other fields in stored order. */
 export function storedParts(event: Event): { readonly about: string; readonly detail: readonly unknown[] } {
   const [, about, , ...detail] = storedOf(event);
   return { about, detail };
@@ -77,15 +78,15 @@ function storedOf(event: Event): Stored {
   }
 }
 
-/** Those of them that are there: an optional part is never there without the one before it. */
+/** The values that are present. An optional field is present only if all optional fields before it are. */
 function given(...parts: readonly unknown[]): readonly unknown[] {
   return parts.filter((part) => part !== undefined);
 }
 
-/** As it was parsed: what stands in which place depends on the type, and is undefined where the rest is shorter. */
+/** A parsed event. The meaning of each element depends on the type; missing elements are undefined. */
 type Parsed = readonly [type: Event["type"], about: string, at: number, r0: never, r1: never, r2: never, r3: never, r4: never];
 
-/** An event of a type that only a later version knows has its common parts: nothing follows from it here. */
+/** An event of a type that only a later version knows keeps its common fields, and has no effect here. */
 function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
   switch (type) {
     case "step":

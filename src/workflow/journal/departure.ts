@@ -7,29 +7,29 @@ export interface RunResult {
   readonly output: string | null;
 }
 
-/** The end of a run, as its last owner wrote it. */
+/** The end of a run, as its last owner has written it. */
 export interface EndDeparture extends RunResult {
   readonly why: "ended";
-  /** Steps whose outcome is unknown. */
+  /** Number of steps whose outcome is unknown. */
   readonly unsettled: number;
-  /** The entry that says so, by which this life of the run is known again. */
+  /** The last entry. It identifies this run if the id is reused after a purge. */
   readonly entry: { readonly seq: number; readonly events: string };
 }
 
-/** Why an execution is no longer in this process. */
+/** Why an execution has left this process. */
 export type Departure =
   | EndDeparture
-  /** When its next timer is due; null when only mail can wake it. */
+  /** `wakeAt`: when its next timer is due; null if only mail can wake it. */
   | { readonly why: "released"; readonly wakeAt: number | null }
   | { readonly why: "lost" }
-  /** The journal has an entry that this owner did not write: the next owner has to read it first. */
+  /** The journal has an entry that this owner did not write: the journal must be read again. */
   | { readonly why: "overtaken" }
-  /** Another caller started this run before: it was never executed here. */
+  /** Another caller has started the run before, so it was not executed here. */
   | { readonly why: "exists"; readonly run: RunRecord }
-  /** The store refuses to create it. */
+  /** The store refuses to create the run. */
   | { readonly why: "refused"; readonly error: unknown };
 
-/** The store refuses this data, and always will. Nothing of it was written. */
+/** The store rejects this data, and a retry would not help. Nothing was written. */
 export interface Refusal {
   readonly kind: "refused";
   readonly error: unknown;

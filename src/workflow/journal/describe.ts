@@ -1,18 +1,18 @@
 import type { Event } from "./event.js";
 
-/** An event in words, for people who have to find out what went wrong. */
+/** A description of an event for error messages. */
 export function describe(event: Event): string {
   switch (event.type) {
     case "step":
       return `step ${event.id}`;
     case "mismatch":
-      return `the refusal of ${event.id}`;
+      return `the rejection of ${event.id}`;
     case "done":
       return `the result of step ${event.id}`;
     case "fail":
       return `the failure of step ${event.id}`;
     case "doubt":
-      return `the doubt about step ${event.id}`;
+      return `the unknown outcome of step ${event.id}`;
     case "sleep":
       return event.id;
     case "woke":
@@ -42,15 +42,15 @@ export function describe(event: Event): string {
     case "accept":
       return `the acceptance of step ${event.id}`;
     case "park":
-      return "mail put aside until the run goes on";
+      return "mail left unread while the run is set aside";
     case "unpark":
-      return "mail that was put aside";
+      return "the continuation of a run that was set aside";
     case "fence":
       return "a transaction that was not committed";
     case "claim":
       return `a claim by ${event.owner}`;
     case "cleared":
-      return "the end of its time alone";
+      return "the end of its quarantine";
     case "end":
       return `the end (${event.status})`;
   }

@@ -5,37 +5,37 @@ import { putAside, withoutLongValues } from "./aside.js";
 import { encodeEvents } from "./codec.js";
 import type { Delivery, Event } from "./event.js";
 
-/** A delivery, and what becomes of the chunks of its step. */
+/** A delivery, with the stream ends to write and the chunks to void. */
 export interface DeliveryRecord {
   readonly event: Delivery;
   readonly streams?: { readonly ends: readonly Chunk[]; readonly voids: readonly Voided[] } | undefined;
 }
 
-/** An entry on its way to the journal, and what it was made of. */
+/** An entry that is being written, and the parts it was made from. */
 export interface Taken {
   readonly entry: Entry;
   readonly events: readonly Event[];
   readonly chunks: readonly Chunk[];
-  /** What begins when the entry is committed: the bodies of steps, and watches of children. */
+  /** Called when the entry is committed: start step bodies and watch children. */
   readonly starts: readonly (() => void)[];
   readonly mail: readonly TakenIn[];
 }
 
-/** A piece of mail, and how many events the draft had when it was taken in: what follows from it comes right after those. */
+/** A consumed mail, and the number of events in the draft at that time: its consequences come right after those. */
 interface TakenIn {
   readonly seq: number;
   readonly events: number;
 }
 
-/** The mail that is taken in with the first `count` events of an entry. */
+/** Number of the last mail that is consumed with the first `count` events of an entry. */
 export function consumedWith({ mail }: Pick<Taken, "mail">, count: number): number | null {
   return mail.findLast(({ events }) => events <= count)?.seq ?? null;
 }
 
-/** What a run has recorded and not committed yet: its next entry. If we die before it is in the store, none of it happened. */
+/** The next entry of a run: recorded events that are not committed yet. If the process dies before the commit, none of them happened. */
 export class Draft {
   readonly #asideBytes: number;
-  /** The parent must not depend on how long the child is kept: it is sent the output itself. */
+  /** The parent gets the output itself and not a reference, because the child may be purged before the parent reads it. */
   readonly #hasParent: boolean;
   #events: Event[] = [];
   #hooks: HookChange[] = [];
@@ -45,11 +45,11 @@ export class Draft {
   #consumed: number | null = null;
   #mail: TakenIn[] = [];
   #starts: (() => void)[] = [];
-  /** Steps whose attempt was in a refused entry, and was left out of what was written of it. */
+  /** Steps whose attempt was in a rejected entry and was not written. */
   readonly #unbegun = new Set<string>();
   #unready: Promise<void> | undefined;
 
-  /** Something that belongs to it is being read, which takes some turns of the event loop: until then it is not taken. */
+  /** Set while a part of the entry is being read asynchronously: the entry must not be taken before. */
   get unready(): Promise<void> | undefined {
     return this.#unready;
   }
@@ -100,13 +100,13 @@ export class Draft {
     this.#voids.push(...voids);
   }
 
-  /** Mail up to this one is taken in with the entry. */
+  /** The entry consumes mail up to this number. */
   consume(mail: number): void {
     this.#consumed = mail;
     this.#mail.push({ seq: mail, events: this.#events.length });
   }
 
-  /** `start` is called when the entry is committed, and the run is known to be ours: the evidence comes before the effect. */
+  /** `start` is called when the entry is committed and this worker is known to own the run: the evidence comes before the effect. */
   startAfterCommit(start: () => void): void {
     this.#starts.push(start);
   }
@@ -118,7 +118,7 @@ export class Draft {
     const chunks = this.#chunks;
     const mail = this.#mail;
     const { events: short, aside } = withoutLongValues(events, this.#asideBytes);
-    const written = startedAt === undefined ? short : stamped(short, startedAt);
+    const written = startedAt === undefined ? short : withStartTime(short, startedAt);
     const plain: Entry = {
       events: events.length > 0 ? encodeEvents(written) : null,
       consumed: this.#consumed,
@@ -136,14 +136,14 @@ export class Draft {
     return chunks.length > 0 ? { ...withVoids, chunks } : withVoids;
   }
 
-  /** A long output stands beside the journal: the event that says it has put it there. */
+  /** Replaces a long output by a reference. The `end` event has already stored the value aside. */
   #ended(then: Then): Then {
     if (then.kind === "release" && then.trouble !== null) return { ...then, trouble: storable(then.trouble) };
     if (then.kind !== "end" || then.output === null || this.#hasParent) return then;
     return { ...then, output: putAside(then.output, this.#asideBytes)?.reference ?? then.output };
   }
 
-  /** It was not written after all, but for `without`. */
+  /** Puts an entry back that was not written, except for the event `without`. */
   putBack({ entry, events, chunks, starts, mail }: Taken, without: Event): void {
     const back = events.filter((event) => event !== without);
     this.#events = [...back, ...this.#events];
@@ -156,7 +156,7 @@ export class Draft {
     this.#consumed ??= entry.consumed;
   }
 
-  /** The entry of these events was refused: what can be written of it goes with the next one, which has another end. */
+  /** The store rejected the entry: the given events are written with the next entry, which has another end. */
   restore(events: readonly Event[], { entry, events: refused }: Taken): void {
     for (const event of refused) if (event.type === "step") this.#unbegun.add(event.id);
     this.#events = [...events, ...this.#events.filter(({ type }) => type !== "end")];
@@ -176,26 +176,26 @@ export class Draft {
   }
 
   /**
-   * Attempts whose entry is not on its way yet will not begin here. What the code asked for stays in the journal, as not
-   * begun: without it, a replay would ask for it where the journal goes on with something else. Retries are left out.
+   * Prevents attempts from starting whose entry is not being written yet. The requests stay in the entry as not started: without
+   * them a replay would diverge. Retries are removed.
    */
   withholdStarts(): ReadonlySet<string> {
     const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
-    this.#events = withheld(this.#events);
+    this.#events = withoutStarts(this.#events);
     this.#starts = [];
     return ids;
   }
 }
 
-/** Events without the beginnings of attempts: of a first one only the request stays. */
-export function withheld(events: readonly Event[]): Event[] {
+/** Events without the starts of attempts. A first attempt becomes a request that has not started. */
+export function withoutStarts(events: readonly Event[]): Event[] {
   return events.flatMap((event): Event[] => {
     if (event.type !== "step") return [event];
     return event.attempt > 1 ? [] : [{ ...event, attempt: 0 }];
   });
 }
 
-/** The time of the first event is when the code began: so that a replay's clock begins at the same time. */
-function stamped([first, ...rest]: readonly Event[], startedAt: number): Event[] {
+/** Gives the first event the start time of the code, so that the clock of a replay starts at the same time. */
+function withStartTime([first, ...rest]: readonly Event[], startedAt: number): Event[] {
   return first === undefined ? [] : [{ ...first, at: startedAt }, ...rest];
 }

@@ -4,13 +4,13 @@ import { isRequest, isResponse } from "../../core/values/web-kinds.js";
 
 /**
  * The value with a placeholder for each part that cannot be encoded: a function, a stream, an instance of a class that is
- * not registered. A placeholder says no more than what is the same at every replay.
+ * not registered. A placeholder contains only what is the same at every replay.
  */
 export function encodablePart(value: unknown): unknown {
   return partOf(value, new Map());
 }
 
-/** `seen`: objects that were taken apart before, or are being taken apart: a value may contain itself. */
+/** `seen`: objects that were already visited, because a value may contain itself. */
 function partOf(value: unknown, seen: Map<unknown, unknown>): unknown {
   if (isEncodable(value)) return value;
   if (seen.has(value)) return seen.get(value);

@@ -1,36 +1,36 @@
 import type { ChunkKind } from "../../core/runs/chunk.js";
 
 /**
- * What a journal is made of. Most events name what they are about by `id`: "charge#0" is the first call of the step
- * "charge" in its run, "charge:order-1" the call that its `key` option named so, "sleep#2" the third sleep. `at` is the
- * store's time. How an event is stored: see codec.ts.
+ * An event of a journal. `id` identifies the request that the event belongs to: "charge#0" is the first call of the step
+ * "charge" in its run, "charge:order-1" the call with that `key`, "sleep#2" the third sleep. `at` is the time of the store.
+ * For the stored form see codec.ts.
  *
- * Requests are what the code asked for; deliveries are what the code was answered, in this order; notes are neither.
+ * Requests are made by the code; deliveries are the answers to the code, in order; notes are neither.
  */
 export type Event = Request | Delivery | Note;
 
-/** What the code asked for. Found by its id at a replay; the order among requests does not count. */
+/** A request of the code. A replay finds it by its id; the order among requests does not matter. */
 export type Request = StepStart | StepMismatch | SleepRequest | HookRequest | HookDrop | ChildRequest | ChunkWrite;
 
-/** What the code was answered. A replay gives the same answers in the same order. */
+/** An answer to the code. A replay gives the same answers in the same order. */
 export type Delivery = StepDone | StepFailure | SleepEnd | HookAnswer | HookPayload | StartAnswer | ChildEnd | BodyAbort | Cancel;
 
-/** Neither: what owners and people have to know. */
+/** Information for owners of the run and for operators, which the code does not see. */
 type Note = StepDoubt | ChildAwait | CallAcceptance | Park | Unpark | Fence | Claim | Clearance | RunEnd;
 
-/** A step's attempt begins; with attempt 1 also the request, with 0 only that. */
+/** An attempt of a step starts. Attempt 1 is also the request; attempt 0 is a request whose first attempt has not started. */
 export interface StepStart {
   readonly type: "step";
   readonly id: string;
   readonly at: number;
   readonly attempt: number;
-  /** Of the arguments. Version 0.1.0 wrote "" where a part of them could not be encoded. */
+  /** Fingerprint of the arguments. Version 0.1.0 wrote "" if a part of them could not be encoded. */
   readonly fingerprint: string;
-  /** The fingerprint is of those parts of the arguments that can be encoded. */
+  /** The fingerprint covers only those parts of the arguments that can be encoded. */
   readonly partial: boolean;
 }
 
-/** The code called a step again under the key of an earlier call, with other arguments, and got an error. */
+/** The code called a step again with the key of an earlier call and other arguments, and got an error. */
 interface StepMismatch {
   readonly type: "mismatch";
   readonly id: string;
@@ -47,13 +47,13 @@ export interface StepDone {
   readonly value: string;
   readonly how?: How | undefined;
   /**
-   * Here and in a failure: names the writer of an entry after the end of the run, where two callers could write the same
-   * words at the same time.
+   * Here and in a failure: identifies the writer of an entry after the end of the run, where two callers could write the same
+   * content at the same time.
    */
   readonly by?: string | undefined;
 }
 
-/** With `retryAt` a note; without, the step has failed for good. */
+/** With `retryAt`: a failed attempt, which is a note. Without: the step has failed for good, which is a delivery. */
 export interface StepFailure {
   readonly type: "fail";
   readonly id: string;
@@ -66,7 +66,7 @@ export interface StepFailure {
   readonly by?: string | undefined;
 }
 
-/** Whether this attempt had its effect cannot be told from here. */
+/** It is unknown whether this attempt had its effect. */
 interface StepDoubt {
   readonly type: "doubt";
   readonly id: string;
@@ -93,17 +93,17 @@ interface HookRequest {
   readonly id: string;
   readonly at: number;
   readonly token: string;
-  /** Where a webhook is served. */
+  /** URL of a webhook. */
   readonly url?: string | undefined;
 }
 
-/** Whether the token belongs to another hook. */
+/** Whether the token was in use by another hook. */
 interface HookAnswer {
   readonly type: "hooked";
   readonly id: string;
   readonly at: number;
   readonly conflict: boolean;
-  /** The run that has the token, in a conflict. Journals of 0.1.0 do not have it. */
+  /** In a conflict: the run that has the token. Journals of version 0.1.0 do not have it. */
   readonly run?: string | undefined;
 }
 
@@ -128,7 +128,7 @@ interface ChildRequest {
   readonly at: number;
   readonly run: string;
   readonly workflow: string;
-  /** The code waits for "started", which says whether the run that has this id is the one that the code means. */
+  /** The code waits for "started", which says whether the run with this id has the expected workflow and input. */
   readonly check: boolean;
 }
 
@@ -140,14 +140,14 @@ interface StartAnswer {
   readonly found: "same" | "input" | "refused";
 }
 
-/** The code has asked for the result of a child whose id it chose. */
+/** The code awaits the result of a child whose id it chose. */
 interface ChildAwait {
   readonly type: "await";
   readonly id: string;
   readonly at: number;
 }
 
-/** A chunk that the code has written, or the end of a stream; the chunk itself is in the stream. */
+/** The code has written a chunk or the end of a stream. The chunk itself is stored in the stream. */
 interface ChunkWrite {
   readonly type: "write";
   readonly id: string;
@@ -159,12 +159,12 @@ interface ChildEnd {
   readonly type: "ended";
   readonly id: string;
   readonly at: number;
-  /** How the child ended; "absent", when it was removed before; "cycle", when it waits for this run: see `findCycle`. */
+  /** How the child ended; "absent" if it was removed before; "cycle" if it waits for this run: see `findCycle`. */
   readonly status: string;
   readonly output: string | null;
 }
 
-/** The body of a step aborted a controller that the code had handed to it. */
+/** The body of a step aborted a controller that the code had passed to it. */
 interface BodyAbort {
   readonly type: "aborted";
   readonly id: string;
@@ -173,14 +173,14 @@ interface BodyAbort {
   readonly reason: string;
 }
 
-/** From here on the code gets no further answers. */
+/** The run is cancelled: the code gets no further deliveries. */
 interface Cancel {
   readonly type: "cancel";
   readonly id: "run";
   readonly at: number;
 }
 
-/** A person accepts the journaled call as the one that the code asks for, whatever its arguments are. */
+/** An operator accepts the journaled call, whatever arguments the code calls the step with. */
 interface CallAcceptance {
   readonly type: "accept";
   readonly id: string;
@@ -188,8 +188,8 @@ interface CallAcceptance {
 }
 
 /**
- * The run is set aside ("diverged" or "parked") with unread mail: mail after `mail` is counted as taken in, so that it does
- * not wake the run at once, and was not.
+ * The run is set aside ("diverged" or "parked") with unread mail: mail after `mail` is marked as consumed without being read,
+ * so that it does not wake the run immediately.
  */
 interface Park {
   readonly type: "park";
@@ -197,32 +197,32 @@ interface Park {
   readonly mail: number;
 }
 
-/** The run goes on, under code that matches: the mail of `park` is taken in with this entry. */
+/** The run continues under matching code: the mail of `park` is read from here on. */
 interface Unpark {
   readonly type: "unpark";
   readonly at: number;
 }
 
-/** In the place of a transaction's entry, whose commit can no longer come. */
+/** Takes the number of a transaction's entry, so that its late commit is rejected. */
 interface Fence {
   readonly type: "fence";
   readonly owner: string;
   readonly at: number;
 }
 
-/** A worker took the run over from an owner that fell silent. */
+/** A worker took over the run from an owner whose lease had expired. */
 export interface Claim {
   readonly type: "claim";
   readonly owner: string;
   readonly at: number;
   /**
-   * Where the owner executes the run alone: how many owners died so far that executed it alone; 0 after a person has
-   * asked for one more try.
+   * Set if the owner executes the run alone: the number of owners so far that died while they executed it alone; 0 after an
+   * operator has requested another try.
    */
   readonly crashes?: number | undefined;
 }
 
-/** The run was executed alone for long enough, and its process lives: the run is no suspect any more. */
+/** The run was executed alone for long enough without a crash: it is no longer a suspect. */
 interface Clearance {
   readonly type: "cleared";
   readonly at: number;
@@ -236,17 +236,17 @@ export interface RunEnd {
 }
 
 /**
- * How a verdict came about, when not by the body itself.
+ * How a verdict was reached, if not by the body itself.
  *
- * reconciled: found by `reconcile`. resolved: said by a person. abandoned: left behind when the run ended. timeout: the
- * body took longer than `timeoutMs`. crashed: only in journals of 0.1.0, where a step failed whose processes died too often.
- * late: by the body, in an entry after the end of the run.
+ * reconciled: by `reconcile`. resolved: by an operator. abandoned: the body still ran when the run ended. timeout: the body
+ * took longer than `timeoutMs`. crashed: only in journals of version 0.1.0, where a step failed if its processes crashed too
+ * often. late: by the body, in an entry after the end of the run.
  */
 export type How = "reconciled" | "resolved" | "abandoned" | "timeout" | "crashed" | "late";
 
 export type EventType = Event["type"];
 
-/** What a journal says about the attempts of one step call. */
+/** An event of a step call. */
 export type AttemptEvent = StepStart | StepDone | StepFailure | StepDoubt;
 
 const requests: ReadonlySet<EventType> = new Set(["sleep", "hook", "child", "drop", "write", "mismatch"]);
@@ -266,7 +266,7 @@ export function isAttemptEvent(event: Event): event is AttemptEvent {
   return type === "step" || type === "done" || type === "fail" || type === "doubt";
 }
 
-/** The last thing that the journal says of a call itself: claims of its run stand in between. */
+/** The last event of the call itself, without the claims of its run in between. */
 export function lastAttemptEvent(log: readonly (AttemptEvent | Claim)[]): AttemptEvent | undefined {
   return log.findLast((event) => event.type !== "claim");
 }

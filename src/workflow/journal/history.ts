@@ -13,25 +13,25 @@ import {
   type RunEnd,
 } from "./event.js";
 
-/** What the journal of a run says, as its replay needs it. */
+/** The journal of a run, in the form that a replay needs. */
 export class History {
-  /** What the code asked for, by id. Taken out as the code asks for it again. */
+  /** Requests of the code by id. The replay removes each when the code makes it again. */
   readonly requests = new Map<string, Request>();
-  /** What the code got, in order. */
+  /** Deliveries to the code, in order. */
   deliveries: Delivery[] = [];
-  /** Everything about a step that its next attempt has to know. */
+  /** Events of each step call, which its next attempt needs. */
   readonly attempts = new Map<string, (AttemptEvent | Claim)[]>();
-  /** When the code first asked for a child's result, by the child's request. */
+  /** By request of a child: when the code first awaited its result. */
   readonly awaits = new Map<string, number>();
-  /** Calls of steps that a person has accepted, whatever arguments the code asks with. */
+  /** Step calls that an operator has accepted, whatever arguments the code calls the step with. */
   readonly accepted = new Set<string>();
   end: RunEnd | undefined;
-  /** Mail after this one was put aside when the run was set aside. */
+  /** If the run was set aside: mail after this number has not been read. */
   parked: number | undefined;
-  /** When the code began: the first entry was written with that as the time of its first event. */
+  /** When the code started: the first event of the first entry has this time. */
   startedAt: number | undefined;
 
-  /** How often the run was cleared since it last got further. */
+  /** How often the run was cleared since it last made progress. */
   clearances = 0;
   #crashes = 0;
 
@@ -39,11 +39,11 @@ export class History {
     for (const entry of entries) this.#read(decodeEvents(entry.events));
   }
 
-  /** Of events that are in no entry yet, too. */
+  /** A history of events, including events that are not written yet. */
   static of(events: readonly Event[], accepted: Iterable<string>): History {
     const history = new History([]);
     history.#read(events);
-    // The time of the first event is not when the code began: it was not written yet.
+    // The first event gets the start time of the code only when its entry is written.
     history.startedAt = undefined;
     for (const id of accepted) history.accepted.add(id);
     return history;
@@ -51,7 +51,7 @@ export class History {
 
   #read(events: readonly Event[]): void {
     for (const event of events) {
-      // What was recorded after the end is for people: the code did not get it.
+      // The code did not get events that were recorded after the end.
       if (this.end !== undefined) break;
       this.startedAt ??= event.at;
       if (isRequest(event)) this.requests.set(event.type === "drop" ? `drop ${event.id}` : event.id, event);
@@ -96,7 +96,7 @@ export class History {
     }
   }
 
-  /** The owner before this one died alone, or a person has asked for one more try: the steps that it was in have to know. */
+  /** The previous owner died while it executed the run alone, or an operator has requested another try: adds the claim to the logs of the steps that were running. */
   #noteClaim(claim: Claim): void {
     const { crashes } = claim;
     if (crashes === undefined || (crashes !== 0 && crashes <= this.#crashes)) return;
@@ -105,7 +105,7 @@ export class History {
   }
 }
 
-/** Its attempt has no verdict. */
+/** Whether the last attempt has no verdict. */
 function isOpen(log: readonly (AttemptEvent | Claim)[]): boolean {
   const last = lastAttemptEvent(log);
   return last?.type === "step" && last.attempt > 0;

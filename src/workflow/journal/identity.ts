@@ -1,15 +1,15 @@
 import { hash } from "node:crypto";
 
 /**
- * A step's identity: the run, the step function, and how many times it was called before in this run (or its key). Not
- * its position among other things, so that an unrelated hook, sleep or step cannot shift it. Fixed length, safe as a
- * header: hand it to providers as the idempotency key.
+ * The stepId: a hash of the run and the call id, which has the name of the step and the number of its earlier calls in this
+ * run, or its key. It does not depend on other requests, so an added hook, sleep or step does not change it. It has a fixed
+ * length and is safe in a header: providers get it as the idempotency key.
  */
 export function stepIdOf(run: string, id: string): string {
   return `step_${short(`${run}\0${id}`)}`;
 }
 
-/** A child's id is its parent's and its place: started again, it is the same run. */
+/** The id of a child run, derived from its parent and the request: starting it again gives the same run. */
 export function childIdOf(parent: string, id: string): string {
   return `run_${short(`${parent}\0${id}`)}`;
 }

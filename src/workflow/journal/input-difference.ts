@@ -2,10 +2,10 @@ import { inShort } from "../../core/errors/in-short.js";
 import { decode, encode } from "../../core/values/codec.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 
-/** More differences than these do not help to find the line. */
+/** Maximum number of differences in a message. */
 const differencesMax = 3;
 
-/** What differs between two lists of arguments, in words: the places, and the values there. Empty when nothing that can be shown does. */
+/** Describes the differences between two lists of arguments: paths and values. Empty if no difference can be shown. */
 export function inputDifference(journaled: readonly unknown[], asked: readonly unknown[]): string {
   const found: string[] = [];
   const length = Math.max(journaled.length, asked.length);
@@ -13,14 +13,14 @@ export function inputDifference(journaled: readonly unknown[], asked: readonly u
   return found.join("; ");
 }
 
-function compare(place: string, was: unknown, is: unknown, found: string[]): void {
+function compare(path: string, was: unknown, is: unknown, found: string[]): void {
   if (found.length >= differencesMax || textOf(was) === textOf(is)) return;
   const names = membersOf(was, is);
-  if (names === undefined) found.push(`${place} was ${inShort(was)} and is now ${inShort(is)}`);
-  else for (const name of names) compare(`${place}.${name}`, memberOf(was, name), memberOf(is, name), found);
+  if (names === undefined) found.push(`${path} was ${inShort(was)} and is now ${inShort(is)}`);
+  else for (const name of names) compare(`${path}.${name}`, memberOf(was, name), memberOf(is, name), found);
 }
 
-/** Of two objects or two arrays; undefined for everything that is shown as a whole. */
+/** Names of the members of two objects or two arrays; undefined for values that are shown as a whole. */
 function membersOf(was: unknown, is: unknown): readonly string[] | undefined {
   const both = (isPlainObject(was) && isPlainObject(is)) || (Array.isArray(was) && Array.isArray(is));
   return both ? [...new Set([...Object.keys(was as object), ...Object.keys(is as object)])] : undefined;
@@ -34,12 +34,12 @@ function textOf(value: unknown): string {
   try {
     return encode(value);
   } catch {
-    // It cannot be compared, so it is not said to differ.
+    // The value cannot be compared, so it is not reported as different.
     return isPlainObject(value) || Array.isArray(value) ? `not encoded ${inShort(value)}` : "not encoded";
   }
 }
 
-/** The arguments that a short fingerprint is. Undefined for a hash. */
+/** The arguments in a short fingerprint, which contains them. Undefined for a hash. */
 export function argumentsIn(print: string): readonly unknown[] | undefined {
   if (!print.startsWith("[")) return undefined;
   const args: unknown = decode(print);

@@ -6,7 +6,7 @@ export interface OpenStep {
   readonly state: "executes" | "retries" | "doubts";
 }
 
-/** What the code of a run has asked for and has not been answered yet, by its journal. */
+/** Requests of a run that have no answer yet, according to its journal. */
 export class OpenRequests {
   /** The time at which each sleep ends, by its id. */
   readonly sleeps = new Map<string, number>();
@@ -15,7 +15,7 @@ export class OpenRequests {
   /** Run ids, by the request's id. */
   readonly children = new Map<string, string>();
   readonly steps = new Map<string, OpenStep>();
-  /** Requests for children whose result the code has asked for. Only noted of children with an id that the code chose. */
+  /** Requests for children whose result the code awaits. Journaled only for children whose id the code chose. */
   readonly awaited = new Set<string>();
   readonly #runOf = new Map<string, string>();
 
@@ -61,7 +61,7 @@ export class OpenRequests {
     this.steps.set(id, { id, attempt, state });
   }
 
-  /** A run that was started twice by its id ends once: the end is journaled under the first request. */
+  /** If the code started the same run id twice, there is one end, journaled under the first request. */
   #closeChild(id: string): void {
     const run = this.#runOf.get(id);
     for (const [request, other] of this.children) if (other === run) this.children.delete(request);

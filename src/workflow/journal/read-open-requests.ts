@@ -6,11 +6,11 @@ const pageMax = 1000;
 
 interface OpenJournal {
   readonly open: OpenRequests;
-  /** When its last entry was written, on the store's clock. Undefined: it has none. */
+  /** When the last entry was written, on the store's clock. Undefined if there is none. */
   readonly lastAt: number | undefined;
 }
 
-/** What a run waits for, by its journal. Undefined: the journal is longer than `entriesMax`. */
+/** Reads from the journal what a run waits for. Undefined if the journal has more than `entriesMax` entries. */
 export async function readOpenRequests(store: Store, run: string, entriesMax = Number.POSITIVE_INFINITY): Promise<OpenJournal | undefined> {
   const open = new OpenRequests();
   let lastAt: number | undefined;

@@ -1,17 +1,17 @@
 import { shortError } from "../../core/values/stored-error.js";
 import type { Event, EventType } from "./event.js";
 
-/** Requests that write more than their event: the store may have refused that part. */
+/** Requests that write more than their event: the store may have rejected that part. */
 const withParts: ReadonlySet<EventType> = new Set(["hook", "drop", "child", "write"]);
 
 export interface Split {
-  /** What was recorded before the first request that may have been refused. A journal that ends here can be replayed. */
+  /** Events before the first request that may have been rejected. A journal that ends here can be replayed. */
   readonly before: readonly Event[];
-  /** What was recorded after it, without such requests: to be written with the end of the run, which is never replayed. */
+  /** Later events, without such requests. They are written with the end of the run, which is never replayed. */
   readonly after: readonly Event[];
 }
 
-/** The events of an entry that the store has refused. The end that it may have had is not the run's end any more. */
+/** Splits the events of an entry that the store has rejected. Its `end`, if it has one, is dropped, because the run now ends differently. */
 export function splitRefused(events: readonly Event[]): Split {
   const cut = events.findIndex(({ type }) => withParts.has(type));
   const at = cut === -1 ? events.length : cut;
@@ -25,7 +25,7 @@ function notEnd({ type }: Event): boolean {
   return type !== "end";
 }
 
-/** Only that steps were begun, done, failed or in doubt, and the end with an error: neither values nor long messages, which the store may have refused. */
+/** Only which steps started, completed, failed or are unknown, and the end. Without values and long messages, which the store may have rejected. */
 export function bareEvents(events: readonly Event[]): Event[] {
   return events.flatMap((event): Event[] => {
     switch (event.type) {

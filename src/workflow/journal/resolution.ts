@@ -1,13 +1,13 @@
-/** What a person says about an attempt in doubt, as it is stored: a value, an error, or that the attempt had no effect. */
+/** Stored form of an operator's resolution of an attempt: a value, an error, or that the attempt had no effect. */
 export type Resolution = { readonly done: string } | { readonly fail: string } | "notApplied";
 
-/** The mail that carries it. */
+/** Payload of the mail that carries a resolution or an acceptance. */
 export interface ResolutionMail {
   readonly attempt: number;
   readonly to: Resolution;
-  /** Names the caller: of several callers the one whose mail was taken knows it by this. Older mail has none. */
+  /** Identifies the caller, so that it can recognise its own mail among several. Mail of older versions has none. */
   readonly by?: string;
-  /** In the place of the others: the id of a journaled call that is accepted as the one that the code asks for. */
+  /** Instead of the other fields: the id of a journaled call that an operator accepts whatever its arguments are. */
   readonly accept?: string;
 }
 
@@ -15,7 +15,7 @@ export function resolutionIn(payload: string | null): ResolutionMail {
   return JSON.parse(payload ?? "{}") as ResolutionMail;
 }
 
-/** One mail per step and attempt: the store takes the first one and recognises all others as copies of it. */
+/** Deduplication key: the store accepts the first resolution of an attempt and treats all others as duplicates. */
 export function resolutionKey(stepId: string, attempt: number): string {
   return `resolve\0${stepId}\0${attempt}`;
 }

@@ -5,7 +5,7 @@ import { RunWriter } from "./run-writer.js";
 
 const leaseMs = 100;
 
-/** A run of a process whose clock is between two milliseconds of the store's, and whose commits are answered when that clock says so. */
+/** A run in a process whose clock is between two milliseconds of the store's clock; commits are answered with the time of that clock. */
 function writing(heldAt: number) {
   const at = { now: heldAt };
   const renewals: number[] = [];
@@ -25,7 +25,7 @@ function writing(heldAt: number) {
   return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
 }
 
-/** The bodies that begin: of one step, whose entry is answered now. */
+/** The bodies that start when the entry of one step is answered now. */
 async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly string[]> {
   const bodies: string[] = [];
   writer.draft.record({ type: "step", id: "charge#0", at: 0, attempt: 1, fingerprint: "", partial: false });
@@ -34,7 +34,7 @@ async function begun({ writer }: ReturnType<typeof writing>): Promise<readonly s
   return bodies;
 }
 
-test("a step begins only while the run is ours in the store, which counts in whole milliseconds", async () => {
+test("a step starts only while this worker owns the run in the store, which counts whole milliseconds", async () => {
   const heldAt = 1000.7;
   const until = Math.floor(heldAt) + leaseMs;
   for (let tenths = -30; tenths <= 20; tenths++) {
@@ -42,13 +42,13 @@ test("a step begins only while the run is ours in the store, which counts in who
     scene.at.now = until + tenths / 10;
     const bodies = await begun(scene);
     if (bodies.length > 0) expect(scene.at.now).toBeLessThan(until);
-    // Not so careful that nothing would ever begin; and who does not begin asks.
+    // The margin is small, and a writer that does not start the step requests a renewal.
     if (scene.at.now < until - 1) expect(bodies).toHaveLength(1);
     expect(scene.renewals).toHaveLength(1 - bodies.length);
   }
 });
 
-test("what waits begins when the store says that the run is still ours, and once", async () => {
+test("a waiting step starts, once, when the store confirms that this worker still owns the run", async () => {
   const scene = writing(1000.7);
   scene.at.now = 1100;
   const bodies = await begun(scene);

@@ -5,22 +5,22 @@ import type { Store, Tx } from "../../core/store/store.js";
 import { storeStepMs } from "../../core/work/clock.js";
 import { encodeEvents } from "./codec.js";
 import type { Departure, Refusal } from "./departure.js";
-import { consumedWith, Draft, type Taken, withheld } from "./draft.js";
+import { consumedWith, Draft, type Taken, withoutStarts } from "./draft.js";
 import type { Delivery, Event } from "./event.js";
 import { bareEvents, splitRefused } from "./refused-entry.js";
 
-/** The worker that writes it. */
+/** The worker that writes the journal. */
 interface WriterHost {
   readonly store: Store;
   readonly owner: string;
   readonly leaseMs: number;
-  /** The store's time. */
+  /** Estimated time of the store. */
   now(): number;
-  /** The store's time at an answer that has just come. */
+  /** Updates the estimate with the store's time from an answer that has just arrived. */
   learn(now: number): void;
-  /** Tries until it is answered; undefined when it is of no use any more. */
+  /** Retries until the store answers; undefined if the commit is not wanted any more. */
   commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined>;
-  /** Asks the store, at once, whether the runs here are still ours. */
+  /** Renews the leases of all runs of this worker immediately, which also shows which runs it still owns. */
   renew(): void;
 }
 
@@ -29,31 +29,31 @@ interface Author {
   readonly id: string;
   readonly epoch: number;
   readonly startedAt: number;
-  /** Gets the output by mail when the run ends. */
+  /** The parent run, which gets the output by mail when the run ends. */
   readonly parent: string | null;
   readonly host: WriterHost;
   readonly gone: boolean;
-  /** returning: on its way back to the store, and nothing is written but what says so. */
+  /** returning: the run is being released, and only the release is written. */
   readonly state: "replaying" | "live" | "returning";
-  /** An entry was refused before: only the end is left to be written. */
+  /** `refused`: the store has rejected an entry before, and only the end is still to be written. */
   readonly ending: { readonly refused: boolean };
-  /** What the deaths of its owners mean for it. */
+  /** Tracks crashes of earlier owners. */
   readonly trial: {
     changedBy(events: readonly Event[], then: Then, atRest: boolean): Trial | undefined;
     noteWritten(entry: Pick<Entry, "trial">): void;
   };
-  /** The store has this entry, and the run goes on here. */
+  /** The entry is in the store, and the run continues here. */
   confirm(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
-  /** A transaction has committed the code's next delivery. */
+  /** A transaction has committed the next delivery for the code. */
   deliver(delivery: Delivery): void;
   touch(): void;
   leave(departure: Departure): void;
   lose(reason: unknown): void;
-  /** The store refuses what the run has to write: the run fails. */
+  /** The store rejects an entry because of its data: the run fails. */
   failRefused(error: unknown): void;
 }
 
-/** An entry that the store has, what it was made of, and what begins now. */
+/** An entry that was sent, its events, and what to start when it is committed. */
 type Sent = Pick<Taken, "entry" | "events" | "starts">;
 
 /** `journal` writes the verdict of the step, in the same transaction. */
@@ -61,26 +61,26 @@ type TransactionWork = (tx: Tx, journal: (event: Delivery) => Promise<void>) => 
 
 export type TransactionOutcome = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
 
-const lookAgainMs = 100;
-const refusedAgainMs = 1000;
+const rereadMs = 100;
+const refusedRetryMs = 1000;
 
 /**
- * Writes the journal of one run: an entry at a time, each under the number that is expected to be next. The number is
- * the fence; an owner that finds it taken by another one has lost the run.
+ * Writes the journal of one run, one entry at a time, each under the next number. The number is the fence: an owner that finds
+ * it taken by another owner has lost the run.
  */
 export class RunWriter {
   readonly draft: Draft;
   readonly #author: Author;
-  /** Not in the store yet: its first commit creates it. */
+  /** Set while the run is not in the store: its first commit creates it. */
   #create: StartRun | undefined;
   #seq: number;
-  /** By this process's clock: when the store was last asked whether the run is ours, and said so. */
+  /** On this process's clock: when the last request was sent by which the store confirmed that this worker owns the run. */
   #heldAt: number;
   #busy = false;
-  /** A transaction has the entry. */
+  /** The entry is being written in the transaction of a step. */
   #inTransaction = false;
   readonly #waiting: (() => void)[] = [];
-  /** Written, and to begin as soon as the run is known to be ours. */
+  /** Starts whose entry is committed, to be called when this worker is known to own the run. */
   #starts: (() => void)[] = [];
 
   constructor(author: Author, create: StartRun | undefined, seq: number, heldAt: number) {
@@ -91,7 +91,7 @@ export class RunWriter {
     this.#heldAt = heldAt;
   }
 
-  /** An entry is on its way. */
+  /** An entry is being written. */
   get busy(): boolean {
     return this.#busy;
   }
@@ -105,7 +105,7 @@ export class RunWriter {
     return this.#create !== undefined;
   }
 
-  /** The time that the journal will have for an event that was just recorded: that of a run's first event is when its code began. */
+  /** The time that an event which was just recorded will have in the journal: for the first event of a run, the start time of its code. */
   timeOf(event: Event): number {
     return this.#seq === 1 && this.draft.first === event ? this.#author.startedAt : event.at;
   }
@@ -124,18 +124,18 @@ export class RunWriter {
     return this.#heldAt;
   }
 
-  /** The store says that the run is ours. It was asked at `askedAt`, by this process's clock. */
+  /** The store has confirmed that this worker owns the run. `askedAt`: when the request was sent, on this process's clock. */
   confirmHeld(askedAt: number): void {
     this.#heldAt = askedAt;
     this.#begin();
   }
 
-  /** What was written begins here no more. */
+  /** Drops the starts of committed entries: nothing starts here any more. */
   dropStarts(): void {
     this.#starts = [];
   }
 
-  /** One journal entry of all that was recorded. `atRest`: the run has nothing to do until a time, or until mail. */
+  /** Writes all recorded events as one journal entry. `atRest`: the run has nothing to do until a timer fires or mail arrives. */
   async commit(then: Then, atRest = false): Promise<void> {
     const taken = this.#take(then, atRest);
     this.#busy = true;
@@ -143,7 +143,7 @@ export class RunWriter {
     if (refusal !== undefined) await this.#saveRefused(taken, refusal.error);
   }
 
-  /** What follows from the answer is done, unless the store has refused the entry: then the refusal is returned. */
+  /** Sends an entry and handles the answer. Returns the refusal if the store has rejected the entry. */
   async #send(sent: Sent): Promise<Refusal | undefined> {
     const author = this.#author;
     const answer = await author.host.commit(this.#operation(sent.entry), () => !author.gone);
@@ -160,18 +160,18 @@ export class RunWriter {
   }
 
   /**
-   * The entry would be refused again, and its owner lost: each next owner would do the steps before it once more. So what the
-   * steps did is written without the rest, and the run fails. If we die here before that is written, the same happens again.
+   * The store would reject the entry again, and every next owner would repeat the steps before it. So the outcomes of the steps
+   * are written without the rest, and the run fails. If the process dies before that, the next owner does the same.
    */
   async #saveRefused(taken: Taken, error: unknown): Promise<void> {
     const author = this.#author;
     if (author.state === "returning") return author.lose(error);
     if (author.ending.refused) return await this.#endBare(taken, error);
     const { before, after } = splitRefused(taken.events);
-    const begun = withheld(before);
-    // Written alone where a replay could begin from it; a run that is not in the store yet has done nothing.
+    const begun = withoutStarts(before);
+    // Written as an entry if a replay could continue from it. A run that is not in the store yet has done nothing.
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
-    // With the mail that it follows from: if we die after this entry, the next owner must not give the code the same mail again.
+    // Includes the mail that led to the events: if the process dies after this entry, the next owner must not deliver it again.
     const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
     if (kept && (await this.#send({ entry, events: begun, starts: [] })) === undefined) {
       if (author.gone) return;
@@ -181,7 +181,7 @@ export class RunWriter {
     author.failRefused(error);
   }
 
-  /** Even the end was refused. It is written without values, and tried until it is: the next owner must not do the steps again. */
+  /** The store has rejected even the end. Write it without values, and retry: the next owner must not repeat the steps. */
   async #endBare({ events, entry: { then } }: Taken, error: unknown): Promise<void> {
     const author = this.#author;
     const { clock } = author.host.store;
@@ -190,9 +190,9 @@ export class RunWriter {
     const end = bare.at(-1);
     const entry = this.#entryOf(bare, { ...then, output: end?.type === "end" ? end.output : null }, 0);
     while (!author.gone && (await this.#send({ entry, events: bare, starts: [] })) !== undefined) {
-      // Nothing of it is in the store, and nothing but the code before its first step has run: the caller hears of it.
+      // The run is not in the store, and only the code before its first step has run: the caller of start gets the error.
       if (this.#create) return author.leave({ why: "refused", error });
-      await new Promise<void>((go) => void clock.after(refusedAgainMs, go));
+      await new Promise<void>((go) => void clock.after(refusedRetryMs, go));
     }
   }
 
@@ -205,8 +205,8 @@ export class RunWriter {
   }
 
   /**
-   * Runs `work` in a transaction in which the journal is written, too. Until it is over nothing else of this run is
-   * committed, and the code gets no delivery: so the code gets deliveries in the order of the journal.
+   * Runs `work` in a transaction that also writes the journal. Until it ends, nothing else of this run is committed and the code
+   * gets no delivery, so that the code gets deliveries in the order of the journal.
    */
   async within(work: TransactionWork): Promise<TransactionOutcome> {
     const outcome = await this.#transact(work);
@@ -218,7 +218,7 @@ export class RunWriter {
     const author = this.#author;
     const { store } = author.host;
     while (this.#busy) await new Promise<void>((go) => void this.#waiting.push(go));
-    if (author.gone) return hasLeft();
+    if (author.gone) return notOwnedOutcome();
     this.#busy = true;
     let taken: (Taken & { readonly delivery: Delivery }) | undefined;
     let conflicts: readonly string[] = [];
@@ -248,13 +248,13 @@ export class RunWriter {
       }
     }
     this.finish();
-    if (author.gone || taken === undefined) return hasLeft();
+    if (author.gone || taken === undefined) return notOwnedOutcome();
     this.#confirm(taken, conflicts);
     if (!author.gone) author.deliver(taken.delivery);
     return { ok: true };
   }
 
-  /** The entry is written or given up: the next one may go. */
+  /** The entry is written or was given up: the next one can be written. */
   finish(): void {
     this.#busy = false;
     this.#inTransaction = false;
@@ -283,8 +283,8 @@ export class RunWriter {
   }
 
   /**
-   * A process that was paused for longer than its lease may find its entry written, and the run taken over since: both
-   * would be at the same step. So it asks first.
+   * Starts what was committed. A process that was paused for longer than its lease may find its entry written although another
+   * worker has since taken over the run: both would execute the same step. So it renews its lease first.
    */
   #begin(): void {
     if (this.#starts.length === 0) return;
@@ -294,8 +294,9 @@ export class RunWriter {
   }
 
   /**
-   * The transaction's commit failed, or its reply was lost; then it may be on its way, and come when the body has been
-   * run again. So an entry is put in its place, which waits for it, or keeps it out: what is there afterwards is the truth.
+   * The commit of a transaction failed, or its reply was lost: then it may still be in flight, and arrive after the body was
+   * run again. So a fence entry is written under the same number, which waits for the transaction or makes it fail. The entry
+   * that is there afterwards shows whether the transaction was committed.
    */
   async #wasCommitted({ events }: Entry): Promise<boolean> {
     const author = this.#author;
@@ -311,7 +312,7 @@ export class RunWriter {
     }
     const there = await this.#entryAt(this.#seq);
     if (there === fence) this.#seq += 1;
-    assert(author.gone || there === fence || there === events, "the entry of a transaction is in its place, or the one that keeps it out");
+    assert(author.gone || there === fence || there === events, "the journal has either the entry of the transaction or the fence entry");
     return there === events;
   }
 
@@ -322,7 +323,7 @@ export class RunWriter {
         const [there] = await store.runs.journal(this.#author.id, seq - 1, 1);
         return there?.events;
       } catch {
-        await new Promise<void>((go) => void store.clock.after(lookAgainMs, go));
+        await new Promise<void>((go) => void store.clock.after(rereadMs, go));
       }
     }
     return undefined;
@@ -334,6 +335,6 @@ const notOwned = "this worker no longer owns the run";
 /** Thrown inside a transaction, so that it is rolled back. */
 class OvertakenError extends Error {}
 
-function hasLeft(): TransactionOutcome {
+function notOwnedOutcome(): TransactionOutcome {
   return { ok: false, error: new Error(notOwned) };
 }

@@ -5,29 +5,29 @@ import type { WorkerOptions } from "./worker-options.js";
 
 interface Ambient {
   store(): Promise<Store>;
-  /** False: this process only starts runs. */
+  /** False: this process starts runs but does not execute them. */
   worker(): boolean | WorkerOptions;
 }
 
 let ambient: Ambient | undefined;
 
-/** Set by the package's entry: this folder does not know how stores are opened. */
+/** Called by the package's entry points: this folder does not import the code that opens stores. */
 export function provideAmbient(provided: Ambient): void {
   ambient = provided;
 }
 
-/** The process's own store, and what it was configured to do with it. */
+/** The default store and the worker setting of the process. */
 export function requireAmbient(): Ambient {
-  if (ambient === undefined) throw new InvalidInputError("store", "is missing, and this process has none of its own");
+  if (ambient === undefined) throw new InvalidInputError("store", "is missing, and this process has no default store");
   return ambient;
 }
 
-/** Whether this process executes runs of its own store, or may do so: false where `configure` has declined it. */
-export function worksHere(): boolean {
+/** Whether this process may execute runs of its default store: false after `configure({ worker: false })`. */
+export function mayExecuteRuns(): boolean {
   return ambient?.worker() !== false;
 }
 
-/** The given store, or the process's own. For callers that only read: no worker begins because of them. */
+/** The given store, or the default store of the process. Unlike `workingStore` it does not start a worker. */
 export async function readingStore(given: Store | undefined): Promise<Store> {
   if (given === undefined) return await requireAmbient().store();
   requireStore(given);

@@ -1,7 +1,7 @@
 import type { Store } from "../../core/store/store.js";
 import type { Departure, RunResult } from "../journal/departure.js";
 
-/** The callers in this process that wait for the end of a run: they need not ask the store for what happened here. */
+/** Callers in this process that wait for the end of a run. A run that ends in this process wakes them without a read of the store. */
 export class EndBoard {
   static readonly #boards = new WeakMap<Store, EndBoard>();
   readonly #waiting = new Map<string, Set<(end: RunResult | undefined) => void>>();
@@ -19,7 +19,7 @@ export class EndBoard {
     for (const go of waiting) go(departure.why === "ended" ? departure : undefined);
   }
 
-  /** Resolves when the run leaves this process: with its end, or with nothing when it goes on elsewhere. */
+  /** Resolves when the run leaves this process: with its result, or with undefined if it has not ended. */
   next(run: string): Promise<RunResult | undefined> {
     return new Promise((resolve) => {
       const waiting = this.#waiting.get(run) ?? new Set();

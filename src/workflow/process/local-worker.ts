@@ -2,22 +2,22 @@ import type { StartRun } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import type { Departure } from "../journal/departure.js";
 
-/** A worker of this process, as code that starts and awaits runs needs it. */
+/** The part of a worker of this process that code which starts and awaits runs needs. */
 export interface LocalWorker {
   readonly store: Store;
   readonly owner: string;
   readonly stopped: boolean;
-  /** Whether the run is executed here, so that its end will be reported here. */
+  /** Whether this worker executes the run, so that EndBoard will report its end. */
   has(run: string): boolean;
-  /** Starts a run here. Resolves when the run is in the store; undefined when this worker cannot take it. */
+  /** Starts a run on this worker. Resolves when the run is in the store; undefined if this worker cannot take the run. */
   start(create: StartRun): Promise<Departure | "created" | undefined>;
 }
 
-/** The workers of this process, so that what is started here can be executed here at once. */
+/** Workers of this process by store, so that a run started in this process can be executed here immediately. */
 const workers = new WeakMap<Store, LocalWorker>();
 
-/** From now on this worker executes what is started in its store in this process. */
-export function enlist<Of extends LocalWorker>(worker: Of): Of {
+/** Makes this worker execute the runs that this process starts in its store. */
+export function registerLocalWorker<Of extends LocalWorker>(worker: Of): Of {
   workers.set(worker.store, worker);
   return worker;
 }

@@ -1,4 +1,4 @@
-/** How many workers of this process were asked for and are not there yet: their store is being opened. */
+/** Number of workers of this process that are starting: their store is being opened. */
 let beginning = 0;
 
 export async function whileBeginning(begin: Promise<void>): Promise<void> {

@@ -2,8 +2,9 @@ import { describe } from "../journal/describe.js";
 import type { Delivery } from "../journal/event.js";
 
 /**
- * Gives deliveries to what the code waits for, and keeps the code's clock: the time of the last delivery, which stands still
- * in between and is the same at every replay. Without I/O, as the replay is: where a delivery comes from does not matter here.
+ * Passes deliveries to the handlers of the requests that wait for them, and keeps the clock of the code: the time of the last
+ * delivery, which stands still in between and is the same at every replay. Does no I/O; deliveries may come from the journal
+ * or be live.
  */
 export class Answers {
   readonly #handlers = new Map<string, (delivery: Delivery) => void>();
@@ -14,12 +15,12 @@ export class Answers {
     this.#codeClock = startedAt;
   }
 
-  /** Deliveries about this id go to this handler. */
+  /** Registers the handler for deliveries with this id. */
   on(id: string, handler: (delivery: Delivery) => void): void {
     this.#handlers.set(id, handler);
   }
 
-  /** False: nothing in the code waits for it. */
+  /** False if the code has not requested this delivery. */
   give(delivery: Delivery): boolean {
     const handler = this.#handlers.get(delivery.id);
     if (handler === undefined) return false;
@@ -36,7 +37,7 @@ export class Answers {
     return this.#codeClock;
   }
 
-  /** Why the code cannot be given its last delivery: a class or step in it is not defined in this process, say. */
+  /** Why the last delivery could not be decoded: for example, it contains a class or step that is not defined in this process. */
   get unreadable(): string | undefined {
     return this.#unreadable;
   }

@@ -1,14 +1,15 @@
-/** The code asks for something else than its journal has. */
+/** The code makes another request than its journal has. */
 export interface Divergence {
-  /** By the journal. */
+  /** What the journal has next. */
   readonly expected: string;
+  /** What the code did instead. */
   readonly found: string;
-  /** In the user's code. Default: where the workflow is defined. */
+  /** Location in the user's code. Default: the definition of the workflow. */
   readonly where?: string;
   /** Only the arguments of a step differ. */
   readonly input?: { readonly id: string; readonly stepId: string; readonly asked: readonly unknown[] };
-  /** `found` says what to do. */
+  /** The text in `found` already says what to do. */
   readonly isAdvised?: boolean;
-  /** In which of its arguments, as far as that is known. */
+  /** How the arguments differ, if it is known. */
   readonly difference?: string;
 }

@@ -12,9 +12,9 @@ interface NamedCall {
 }
 
 /**
- * The name under which the run has a call of this function: a call keeps the name that it was journaled under, so that
- * the other side sees one idempotency key before and after an upgrade. A divergence when the name belongs to several
- * functions: a guess could repeat an effect.
+ * The name under which the run has journaled a call of this function. A call keeps its journaled name, so that providers see
+ * the same idempotency key before and after an upgrade. Returns a divergence if several functions had the name, because a
+ * guess could repeat an effect.
  */
 export function journaledName({ kind, renamed: { name, former = [] }, has }: NamedCall): string | Divergence {
   if (former.length === 0 || has(name)) return name;

@@ -6,10 +6,10 @@ interface Journaled {
 }
 
 /**
- * What the journal of a run answers to its code. Without I/O: it knows no timer, store or worker, so that a run, the check of a
- * run and a test of a journal are answered alike.
+ * The journal of a run, as answers to its code. Does no I/O and needs no timer, store or worker, so that a run, the replay
+ * check and a test of a journal use the same code.
  *
- * Requests are found by id, each once; their order does not count. Deliveries come in the order of the journal.
+ * Requests are found by id, each once; their order does not matter. Deliveries come in the order of the journal.
  */
 export class Replay {
   readonly #requests: Map<string, Request>;
@@ -21,25 +21,25 @@ export class Replay {
     this.#deliveries = deliveries;
   }
 
-  /** The journal has this request, and the code has not asked for it again yet. */
+  /** The journal has this request, and the code has not made it again yet. */
   has(id: string): boolean {
     return this.#requests.has(id);
   }
 
-  /** The journaled request; undefined when the journal does not have it, or it was taken before. */
+  /** Returns the journaled request once; undefined if the journal does not have it, or it was already taken. */
   takeRequest(id: string): Request | undefined {
     const request = this.#requests.get(id);
     if (request !== undefined) this.#requests.delete(id);
     return request;
   }
 
-  /** A request that the code has not asked for again. */
+  /** A journaled request that the code has not made again. */
   get openRequest(): Request | undefined {
     const [open] = this.#requests.values();
     return open;
   }
 
-  /** What the code gets next. Undefined: it has got all that the journal has. */
+  /** The next journaled delivery; undefined if the code has received all of them. */
   get nextDelivery(): Delivery | undefined {
     return this.#deliveries[this.#delivered];
   }

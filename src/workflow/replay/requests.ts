@@ -4,16 +4,16 @@ import type { Request } from "../journal/event.js";
 import type { Divergence } from "./divergence.js";
 import type { Replay } from "./replay.js";
 
-/** The run whose code asks. */
+/** The run whose code makes requests. */
 interface AskedRun {
   readonly replay: Replay;
-  /** The code has no future here: the run is over, or has left this process. */
+  /** The code must not continue: the run has ended, or has left this process. */
   readonly isClosed: boolean;
   record(request: Request): void;
   diverge(divergence: Divergence): void;
 }
 
-/** What the code of a run asks for. It is found in the journal by its id, or recorded there. */
+/** Requests of the code of a run. A request is found in the journal by its id, or recorded as a new one. */
 export class Requests {
   readonly #run: AskedRun;
   readonly #ordinals = new Map<string, number>();
@@ -22,31 +22,31 @@ export class Requests {
     this.#run = run;
   }
 
-  /** "name#0", "name#1", …: how many times this was asked for before in this run. */
+  /** The id of the next request of this name: "name#0", "name#1", … */
   ordinal(name: string): string {
     return `${name}#${this.count(name)}`;
   }
 
-  /** How many times this was asked for before in this run; it counts as asked for now. */
+  /** Number of earlier requests of this name in this run. Counts one more. */
   count(name: string): number {
     const n = this.countSoFar(name);
     this.#ordinals.set(name, n + 1);
     return n;
   }
 
-  /** How many times this was asked for before in this run. */
+  /** Number of earlier requests of this name in this run. */
   countSoFar(name: string): number {
     return this.#ordinals.get(name) ?? 0;
   }
 
-  /** The journal has this, and the code has not asked for it again yet. */
+  /** The journal has this request, and the code has not made it again yet. */
   has(id: string): boolean {
     return this.#run.replay.has(id);
   }
 
   /**
-   * What the journal has under this id is the answer; else it is recorded. Undefined when the code has no future here:
-   * the run is over or gone, or the journal goes on with something else, because other code wrote it.
+   * Returns the journaled request with this id, or records a new one. Undefined if the code must not continue: the run has
+   * ended or left this process, or the code has diverged from the journal.
    */
   ask(id: string, make: () => Request): { readonly event: Request; readonly known: boolean } | undefined {
     const run = this.#run;
@@ -64,8 +64,8 @@ export class Requests {
   }
 
   /**
-   * A note that 0.1.0 did not write. True: the journal has it, or it is recorded now. False: the journal goes on without
-   * it, so the version that wrote the journal did not know this note.
+   * For a request that version 0.1.0 did not journal. True if the journal has it, or it is recorded now. False if the journal
+   * continues without it, so an earlier version wrote the journal.
    */
   note(id: string, make: () => Request): boolean {
     const { replay } = this.#run;
@@ -76,7 +76,7 @@ export class Requests {
   }
 }
 
-/** For code that has no future here: it waits until its process ends, or its memory is collected. */
+/** A promise for code that must not continue: it never settles, and is garbage collected with the run. */
 export function pendingForever<T>(): Promise<T> {
   return new Promise(() => {});
 }

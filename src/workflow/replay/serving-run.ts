@@ -2,12 +2,12 @@ import type { Delivery } from "../journal/event.js";
 import type { Answers } from "./answers.js";
 import type { Requests } from "./requests.js";
 
-/** A run, as a part of it needs it that serves its code: requests go in, deliveries come back. */
+/** A run, as needed by its parts that serve requests of the code: requests go in, deliveries come back. */
 export interface ServingRun {
-  /** The store's time. */
+  /** Time of the store. */
   now(): number;
   readonly requests: Requests;
   readonly answers: Pick<Answers, "on">;
-  /** What the code is to get, when its turn comes. Null: mail that the code gets nothing of. */
+  /** Queues a delivery for the code. Null: mail without a delivery for the code. */
   readonly arrivals: { add(delivery: Delivery | null, mail?: number): void };
 }

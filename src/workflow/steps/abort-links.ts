@@ -2,15 +2,15 @@ import { isPlainObject } from "../../core/values/plain-object.js";
 import { decodeError, encodeError } from "../../core/values/stored-error.js";
 import type { ServingRun } from "../replay/serving-run.js";
 
-/** AbortControllers and AbortSignals that the code hands to a step, as arguments or as members of an argument. */
+/** AbortControllers and AbortSignals that the code passes to a step, as arguments or as members of an argument. */
 export interface AbortLinks {
-  /** The arguments without them: what can be copied and compared. */
+  /** The arguments without them, which can be copied and compared. */
   readonly rest: readonly unknown[];
-  /** What a body is given: its copy of the arguments, and controllers of its own that are joined to the code's. */
+  /** Adds to a copy of the arguments new controllers and signals that are linked to those of the code. */
   join(copy: readonly unknown[]): readonly unknown[];
 }
 
-/** The run whose code hands them over. */
+/** The run whose code passes them to a step. */
 type LinkingRun = Omit<ServingRun, "requests"> & { readonly gone: boolean };
 
 interface Link {
@@ -20,11 +20,12 @@ interface Link {
 }
 
 /**
- * The code's controllers stay the code's. What it aborts reaches the bodies at once. What a body aborts is journaled and
- * delivered to the code like a result, so that a replay, which runs no body, aborts at the same place.
+ * Bodies get their own controllers, linked to those of the code. An abort by the code reaches the bodies immediately. An abort
+ * by a body is journaled and delivered to the code like a result, so that a replay, which runs no bodies, aborts at the same
+ * point.
  */
 export function linkAborts(run: LinkingRun, call: string, args: readonly unknown[]): AbortLinks | undefined {
-  // Most calls have plain values only: one look shows that.
+  // Fast path: most calls have only primitive values.
   if (!args.some((arg) => typeof arg === "object" && arg !== null)) return undefined;
   const links = [...find(call, args)];
   if (links.length === 0) return undefined;
@@ -36,7 +37,7 @@ export function linkAborts(run: LinkingRun, call: string, args: readonly unknown
   };
 }
 
-/** The arguments without controllers and signals: what can be compared. */
+/** The arguments without controllers and signals, for comparison. */
 export function withoutAborts(args: readonly unknown[]): readonly unknown[] {
   return replaced(args, [...find("", args)], () => null);
 }
@@ -82,7 +83,7 @@ function replaced(args: readonly unknown[], links: readonly Link[], by: (link: L
   return copy;
 }
 
-/** What was thrown may be no Error: then the stored one has it as its cause. */
+/** If the reason is not an Error, the stored error has it as its cause. */
 function reasonOf(text: string): unknown {
   const error = decodeError(text);
   return "thrown" in (JSON.parse(text) as object) ? error.cause : error;

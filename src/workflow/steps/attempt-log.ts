@@ -1,22 +1,22 @@
 import { type AttemptEvent, type Claim, lastAttemptEvent, type StepFailure } from "../journal/event.js";
 
-/** What the journal says about the attempts of one call. */
+/** The journaled events of one step call. */
 export type AttemptLog = readonly (AttemptEvent | Claim)[];
 
-/** What the next attempt of a call has to know of those before it. */
+/** Summary of the earlier attempts of a call, for its next attempt. */
 export interface PastAttempts {
-  /** The last thing that happened to the call. */
+  /** The last event of the call. */
   readonly last: AttemptEvent | undefined;
-  /** The last attempt has begun, and has no verdict: its owner was at it when it fell silent. */
+  /** The last attempt has started and has no verdict: its owner died or lost the run during the attempt. */
   readonly isOpen: boolean;
-  /** The last attempt that has begun; 0 when none has. */
+  /** Number of the last attempt that has started; 0 if none has. */
   readonly attempt: number;
   readonly startedAt: number;
   readonly firstStartedAt: number | undefined;
   readonly failures: number;
-  /** The last thing that was thrown, encoded; "" when nothing was. */
+  /** The last error, encoded; "" if there is none. */
   readonly failure: string;
-  /** Owners that died in it while they executed its run alone. */
+  /** Number of owners that died in this call while they executed the run alone. */
   readonly crashes: number;
 }
 
@@ -30,7 +30,7 @@ export function pastAttempts(log: AttemptLog): PastAttempts {
     attempt: begun.at(-1)?.attempt ?? 0,
     startedAt: begun.at(-1)?.at ?? 0,
     firstStartedAt: begun[0]?.at,
-    // A person who says that an attempt had no effect does not use up one of its retries.
+    // If an operator resolves an attempt as "not applied", it does not count as a retry.
     failures: failed.filter(({ how }) => how !== "resolved").length,
     failure: failed.at(-1)?.error ?? "",
     crashes: crashesIn(log),

@@ -3,11 +3,11 @@ import { registeredStep } from "../define/registry.js";
 
 export interface CalledStep {
   readonly name: string;
-  /** Undefined: no step of this name is defined in this process. */
+  /** Undefined if no step of this name is defined in this process. */
   readonly definition: StepDefinition | undefined;
 }
 
-/** "charge#0" and "charge:order-1" are calls of the step "charge", whose name may have a colon, too. */
+/** The step of a call id: "charge#0" and "charge:order-1" are calls of the step "charge". The name itself may contain a colon. */
 export function calledStep(id: string): CalledStep {
   const numbered = /^(.*)#\d+$/s.exec(id)?.[1];
   const names = numbered === undefined ? [...id].flatMap((char, i) => (char === ":" ? [id.slice(0, i)] : [])).reverse() : [numbered];

@@ -12,19 +12,19 @@ interface Cancelled {
   readonly then: Extract<Then, { readonly kind: "end" }>;
 }
 
-interface LeftOpen {
-  /** What the journal says of each call. */
+interface CancelRequest {
+  /** Journaled events of each step call. */
   readonly attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>;
   readonly now: number;
-  /** Which step it is a call of. Default: the one that is defined under its name in this process. */
+  /** Finds the step of a call. Default: the step with its name in this process. */
   readonly definitionOf?: (id: string) => StepDefinition | undefined;
 }
 
 /**
- * How a run ends that is cancelled without its code being executed. An attempt that has no verdict may have had its effect, or
- * have it yet: if its step may not run twice, it is in doubt.
+ * The last entry of a run that is cancelled without executing its code. An attempt without a verdict may have had its effect,
+ * or may still have it: if its step must not run twice, its outcome is unknown.
  */
-export function cancelledWithoutCode({ attempts, now, definitionOf = () => undefined }: LeftOpen): Cancelled {
+export function cancelledWithoutCode({ attempts, now, definitionOf = () => undefined }: CancelRequest): Cancelled {
   const events: Event[] = [{ type: "cancel", id: "run", at: now }];
   let unsettled = 0;
   for (const [id, log] of attempts) {
@@ -37,17 +37,17 @@ export function cancelledWithoutCode({ attempts, now, definitionOf = () => undef
   return { events, then: { kind: "end", status: "cancelled", output: null, ...(unsettled > 0 ? { unsettled } : {}) } };
 }
 
-const why = "the run was cancelled after its process fell silent";
+const why = "the run was cancelled after the lease of its process expired";
 
-/** Undefined: the journal has said enough. */
+/** Undefined if the call needs no further event. */
 function verdictOf(last: AttemptEvent, at: number, definition: StepDefinition | undefined): AttemptEvent | undefined {
   const { id, attempt } = last;
-  // A step that is not defined here counts as one that may not run twice.
+  // A step that is not defined in this process is treated as one that must not run twice.
   const isSafe = definition !== undefined && (definition.tx || mayRepeat(definition.options()));
   if (last.type === "step" && attempt > 0)
     return isSafe ? abandonedEvent({ id, at, attempt, why }) : { type: "doubt", id, at, attempt, why };
   if (last.type !== "fail" || last.retryAt === null || definition?.options().effect !== "reconcile") return undefined;
   if (decodeError(last.error).name !== "NotApplied")
-    return { type: "doubt", id, at, attempt, why: "the run ended before the other side was asked" };
+    return { type: "doubt", id, at, attempt, why: "the run ended before reconcile was called" };
   return undefined;
 }

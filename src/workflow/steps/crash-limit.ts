@@ -3,13 +3,13 @@ import { lastAttemptEvent } from "../journal/event.js";
 import type { AttemptLog } from "./attempt-log.js";
 import { calledStep } from "./called-step.js";
 
-/** How many deaths alone are too many for a run, and which of its steps says so. */
+/** Maximum number of crashes of a run that was executed alone, and the step whose `crashMax` it is. */
 export interface CrashLimit {
   readonly max: number;
   readonly step: string | undefined;
 }
 
-/** The strictest `crashMax` of the steps that the last owner was in; before any step, the default. */
+/** The lowest `crashMax` of the steps that were running when the last owner died; the default if there was none. */
 export function crashLimitOf(attempts: ReadonlyMap<string, AttemptLog>): CrashLimit {
   let limit: CrashLimit = { max: crashMaxDefault, step: undefined };
   for (const [id, log] of attempts) {
@@ -25,7 +25,7 @@ export function crashLimitOf(attempts: ReadonlyMap<string, AttemptLog>): CrashLi
 export function crashReason(crashes: number, { max, step }: CrashLimit): string {
   const where = step === undefined ? "" : ` in step "${step}"`;
   return (
-    `its process died ${crashes} times${where} while it executed this run and no other, and crashMax is ${max}. ` +
-    "No code of it is executed. Mend the cause, then run.wakeUp() tries again, or run.cancel() ends it."
+    `the process died ${crashes} times${where} while it executed only this run, and crashMax is ${max}. ` +
+    "The run is not executed any more. Fix the cause, then call run.wakeUp() to retry the run, or run.cancel() to end it."
   );
 }

@@ -2,22 +2,22 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { encodeLater, withinBytes } from "../../core/values/codec.js";
 import { FatalError } from "../define/errors.js";
 
-/** A result, encoded; or why it can't be kept. */
+/** An encoded result, or the reason why it cannot be stored. */
 export type EncodedResult = { readonly ok: true; readonly text: string } | { readonly ok: true; readonly notKept: InvalidInputError };
 
-/** The run that keeps results. */
+/** The run that stores results. */
 export interface Encoder {
-  /** A promise only where something has to be read first. */
+  /** Returns a promise only if a value must be read first. */
   encodeValue(value: unknown): string | Promise<string>;
 }
 
-/** The value, encoded. A promise only where something has to be read first: see `encodeLater`. */
+/** Encodes a value. Returns a promise only if a value must be read first: see `encodeLater`. */
 export function encodeWithin(value: unknown, bytesMax: number): string | Promise<string> {
   const text = encodeLater(value, bytesMax);
   return typeof text === "string" ? withinBytes("value", text, bytesMax) : text.then((read) => withinBytes("value", read, bytesMax));
 }
 
-/** A promise only where something has to be read first. It rejects when that breaks off: what can't be kept is no reason to. */
+/** Encodes a result. Returns a promise only if a value must be read first; it rejects if reading fails, but not if the value cannot be stored. */
 export function encodedResult(encoder: Encoder, value: unknown): EncodedResult | Promise<EncodedResult> {
   try {
     const text = encoder.encodeValue(value);
@@ -32,7 +32,7 @@ function notKept(error: unknown): EncodedResult {
   throw error;
 }
 
-/** The result of a transactional step. What it throws rolls the transaction back; running it again would not help. */
+/** Encodes the result of a transactional step. An error rolls the transaction back and is fatal, because a retry would not help. */
 export async function encodedInTransaction(encoder: Encoder, step: string, value: unknown): Promise<string> {
   try {
     return await encoder.encodeValue(value);

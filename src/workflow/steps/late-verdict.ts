@@ -5,7 +5,7 @@ import type { Event } from "../journal/event.js";
 import { mayRepeat, notKeptError } from "./retry-policy.js";
 import type { BodyOutcome, LateBody } from "./step-body.js";
 
-/** What the end of a body means after the end of its run. A throw leaves in doubt what a throw leaves in doubt before it. */
+/** The verdict of a body that ended after its run. As before the end of a run, the effect class decides whether an error leaves the outcome unknown. */
 export function lateVerdict({ id, attempt, definition }: LateBody, outcome: BodyOutcome, now: number): Event {
   const fail = (error: unknown): Event => ({
     type: "fail",

@@ -5,7 +5,7 @@ import { StepMismatchError } from "../define/errors.js";
 import { StepPromise } from "./step-promise.js";
 import type { WatchedCall } from "./watched-call.js";
 
-/** A call that is not made: its key belongs to a call with other arguments. Should the code not look at it, the run fails. */
+/** A rejected call: its key belongs to an earlier call with other arguments. If the code does not observe the rejection, the run fails. */
 export class RefusedCall implements WatchedCall {
   readonly id: string;
   readonly definition: StepDefinition;

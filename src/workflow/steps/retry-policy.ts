@@ -8,28 +8,28 @@ import type { ResolvedStepOptions } from "../define/step-options.js";
 
 export type FailureVerdict =
   | { readonly kind: "retry"; readonly at: number }
-  /** The other side is asked at `at` whether the effect happened: before another attempt, and before the step fails for good. */
+  /** `reconcile` is called at `at` to find out whether the effect happened: before a retry, and before the step fails for good. */
   | { readonly kind: "ask"; readonly at: number }
   | { readonly kind: "final"; readonly error: Error }
-  /** Whether the effect happened can't be told from the error. */
+  /** The error does not show whether the effect happened. */
   | { readonly kind: "doubt" };
 
 interface FailedAttempt {
   readonly name: string;
-  /** With this one. */
+  /** Number of failed attempts, including this one. */
   readonly failures: number;
   /** The error, encoded. */
   readonly failure: string;
   readonly options: ResolvedStepOptions;
-  /** When what the other side says about this attempt can be trusted. */
+  /** When the provider's answer about this attempt becomes reliable. */
   readonly answerAt: number;
 }
 
-/** What the throw of a step's body means. */
+/** Decides what follows from an error of a step body. */
 export function judgeFailure(error: unknown, attempt: FailedAttempt, now: number, random: () => number): FailureVerdict {
   const { failures, failure, options, answerAt } = attempt;
   if (options.effect === "atMostOnce" && !(error instanceof NotApplied)) return { kind: "doubt" };
-  // The code says so, and knows better than the other side.
+  // The step itself says that it failed for good, so the provider is not asked.
   if (FatalError.is(error)) return { kind: "final", error };
   const final = finalError(error, attempt);
   const asks = mayHaveHappened(options, failure);
@@ -38,14 +38,14 @@ export function judgeFailure(error: unknown, attempt: FailedAttempt, now: number
   return asks ? { kind: "ask", at: Math.max(at, answerAt) } : { kind: "retry", at };
 }
 
-/** What the step rejects with when another attempt would not help, or is not allowed. */
+/** The error that the step rejects with if a retry would not help or is not allowed. */
 function finalError(error: unknown, { name, failures, options }: FailedAttempt): FatalError | undefined {
-  // No transactions in this store, say: there will be none at the next attempt either.
+  // For example, the store has no transactions: a retry would fail, too.
   if (error instanceof ConfigurationError) return withFramesOf(error, new FatalError(error.message, { cause: error }));
   return isExhausted(failures, options) ? exhausted(name, failures, error) : undefined;
 }
 
-/** The step threw `failure`, the other side can be asked, and neither the error nor a person said that nothing happened. */
+/** Whether the failed attempt may have had its effect: the step can be reconciled, and neither the error nor an operator said that nothing happened. */
 export function mayHaveHappened({ effect }: ResolvedStepOptions, failure: string): boolean {
   return effect === "reconcile" && failure !== "" && decodeError(failure).name !== "NotApplied";
 }
@@ -54,14 +54,14 @@ export function isExhausted(failures: number, { maxRetries }: ResolvedStepOption
   return failures > maxRetries;
 }
 
-/** What a step that was tried often enough rejects with. */
+/** The error of a step whose retries are exhausted. */
 export function exhausted(name: string, failures: number, error: unknown): FatalError {
   const why = error instanceof Error ? error.message : String(error);
   const attempts = failures === 1 ? "its only attempt" : `${failures} attempts`;
   return withFramesOf(error, new FatalError(`step "${name}" failed after ${attempts}: ${why}`, { cause: error }));
 }
 
-/** The place in the step is what a reader of the stack looks for; ours would be the place of this function. */
+/** Gives the error the stack frames of the step's error: those of this function would not help the reader. */
 function withFramesOf(thrown: unknown, error: FatalError): FatalError {
   const stack = thrown instanceof Error && typeof thrown.stack === "string" ? thrown.stack : "";
   const frames = stack.split("\n").filter((line) => line.startsWith("    at "));
@@ -69,12 +69,12 @@ function withFramesOf(thrown: unknown, error: FatalError): FatalError {
   return error;
 }
 
-/** The effect has happened; running it again would not make its result any more storable. */
+/** The error of a step whose effect has happened but whose result cannot be stored. A retry would not help. */
 export function notKeptError(name: string, { message }: Error): FatalError {
   return new FatalError(`step "${name}" succeeded, but its result cannot be journaled: ${message}`);
 }
 
-/** When the error itself wants to be retried. One that names no time is retried as if it had not. */
+/** The time of `retryAfter`; undefined if the error has none, or it is invalid. */
 function askedFor(error: unknown, now: number): number | undefined {
   if (!RetryableError.is(error) || error.retryAfter === undefined) return undefined;
   try {
@@ -84,12 +84,12 @@ function askedFor(error: unknown, now: number): number | undefined {
   }
 }
 
-/** Whether an attempt whose owner died may simply be run again. */
+/** Whether an attempt whose owner died may be repeated. */
 export function mayRepeat({ effect }: ResolvedStepOptions): boolean {
   return mayRunAgain(effect);
 }
 
 function delayMs(failures: number, { backoff }: ResolvedStepOptions, random: () => number): number {
-  // `backoff.jitter` is the part of the delay that may be left out: the delay itself is the longest that a step waits.
+  // `backoff.jitter` is the part of the delay that may be subtracted, so a step never waits longer than the delay.
   return Math.round(jitteredMs(backoffMs(backoff, failures), { from: 1, width: -backoff.jitter }, random));
 }

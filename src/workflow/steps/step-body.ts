@@ -12,25 +12,25 @@ import { type EncodedResult, type Encoder, encodedResult } from "./encoded-resul
 
 export type BodyOutcome = EncodedResult | { readonly ok: false; readonly error: unknown; readonly how?: How };
 
-/** A body whose verdict did not wait for it. */
+/** A body that still runs although its attempt already has a verdict. */
 export interface LateBody {
   readonly id: string;
   readonly attempt: number;
   readonly definition: StepDefinition;
   readonly outcome: Promise<BodyOutcome>;
-  /** The journal says that its outcome is unknown; else that it was abandoned. */
+  /** True if the journal has its outcome as unknown, false if it has the attempt as abandoned. */
   readonly inDoubt: boolean;
 }
 
 export type StepFunction = (...args: readonly unknown[]) => unknown;
 
-/** The run of a body. */
+/** The run to which a body belongs. */
 export interface BodyRun extends RunContext, Encoder {
-  /** It has left this process: nothing of the body counts any more. */
+  /** The run has left this process: the outcome of the body is ignored. */
   readonly gone: boolean;
   readonly chunks: ChunkBuffer;
   readonly host: {
-    /** What is called for this attempt: the step's function, unless a test stands in between. */
+    /** The function to call for this attempt: that of the step, unless a test mocks it. */
     bodyOf(body: StepBody): StepFunction;
     /** The worker has no room for more runs. */
     crowded(): boolean;
@@ -38,16 +38,16 @@ export interface BodyRun extends RunContext, Encoder {
   };
 }
 
-/** One attempt of a step while its body runs, as the body sees it. */
+/** One attempt of a step while its body runs: the context that the body sees. */
 export class StepBody implements StepContext {
   readonly kind = "step";
   readonly execution: BodyRun;
   readonly definition: StepDefinition;
   readonly id: string;
   readonly attempt: number;
-  /** When the first attempt began. */
+  /** When the first attempt started. */
   readonly startedAt: number;
-  /** Runs started in this body so far: their ids are derived from it. */
+  /** Number of runs started in this body so far: the ids of child runs are derived from it. */
   started = 0;
   #writer: StepWriter | undefined;
   #sealed = false;
@@ -76,9 +76,9 @@ export class StepBody implements StepContext {
     return this.#call.signal();
   }
 
-  /** What this attempt writes to streams. */
+  /** Writes chunks of this attempt to streams. */
   get writer(): StepWriter {
-    // Its flush would wait for the transaction, and the transaction for it.
+    // A flush would wait for the transaction, and the transaction for the flush.
     if (this.definition.tx) throw new ContextError("getWritable()", "a workflow, or a step without a transaction");
     if (this.#writer === undefined) {
       this.#writer = new StepWriter(this);
@@ -91,7 +91,7 @@ export class StepBody implements StepContext {
     return this.#writer !== undefined;
   }
 
-  /** Its verdict is there: what it still writes is refused, also when it writes for the first time. */
+  /** The attempt has its verdict: later writes to streams are rejected, also the first one. */
   seal(): void {
     this.#sealed = true;
     this.#writer?.seal();
@@ -107,11 +107,11 @@ export class StepBody implements StepContext {
 
   async claimAwaitedRun(run: string): Promise<void> {
     const { gone, host } = this.execution;
-    // A failed claim is tried again with the next poll for the run.
+    // A failed claim is retried with the next poll for the run.
     if (!gone && host.crowded()) await host.claimAwaitedRun(run).catch(() => {});
   }
 
-  /** What it is given is read in its own context: its streams are looked for in its own store. */
+  /** Runs the body. `input` is called in the context of the step, so that streams in the arguments are read from the store of the run. */
   run(input: () => readonly unknown[]): Promise<BodyOutcome> {
     const { timeoutMs } = this.definition.options();
     const running = this.#settle(input);
@@ -119,7 +119,7 @@ export class StepBody implements StepContext {
     return timeoutMs === undefined ? running : this.#within(timeoutMs, running);
   }
 
-  /** How it really ends, whatever its time limit says. Undefined when it has ended, or never began. */
+  /** The real outcome of the body, regardless of its timeout. Undefined if the body has ended or never started. */
   get pending(): Promise<BodyOutcome> | undefined {
     return this.#running;
   }
@@ -130,15 +130,15 @@ export class StepBody implements StepContext {
       const fn = execution.host.bodyOf(this);
       const returned = await runIn(this, () => fn(...input()));
       const drained = drainStreams(returned, this);
-      // Reading a body that it returns is part of it: it counts into its time, and when it breaks off the step has failed.
+      // Reading a returned Response body is part of the step: it counts towards the timeout, and an error while reading fails the step.
       const encoded = encodedResult(execution, drained instanceof Promise ? await drained : drained);
       const outcome = encoded instanceof Promise ? await encoded : encoded;
-      // In the store before the result is: whoever sees the one finds the other.
-      // Of a body that was left behind nothing more is saved, and that is no failure of its own.
+      // Chunks are in the store before the result, so that a reader of the result finds them. A body that was abandoned saves
+      // no more chunks, and that is not a failure of the body.
       if ((this.#writer || this.attempt > 1) && !this.#sealed) await this.#allSaved();
       return outcome;
     } catch (error) {
-      // They must not come behind what the verdict does to its streams.
+      // Chunks must not arrive after the verdict, which may void them.
       await this.#allSaved().catch(() => {});
       return { ok: false, error };
     } finally {
@@ -147,15 +147,15 @@ export class StepBody implements StepContext {
     }
   }
 
-  /** Its own chunks; and nothing of an attempt before it is on its way any more. */
+  /** Resolves when the chunks of this attempt are saved, and no chunk of an earlier attempt is in flight. */
   async #allSaved(): Promise<void> {
     await this.#writer?.settled();
     if (this.attempt > 1) await this.execution.chunks.quiet(this.id);
   }
 
   /**
-   * With its transaction as the first argument, and what it throws thrown: the transaction must be rolled back. Its time
-   * being over only aborts its signal: nobody can roll back under a body that still uses the transaction.
+   * Runs the body with the transaction as its first argument. Errors are thrown, so that the transaction is rolled back. A
+   * timeout only aborts the signal: the transaction cannot be rolled back while the body still uses it.
    */
   async runInTransaction(tx: Tx, args: readonly unknown[]): Promise<unknown> {
     const { timeoutMs } = this.definition.options();
@@ -175,7 +175,7 @@ export class StepBody implements StepContext {
     return error;
   }
 
-  /** A success within the grace counts: the effect has happened, and its result is known. A failure there is the timeout's. */
+  /** A success within the grace period counts: the effect has happened, and its result is known. A failure there counts as the timeout. */
   #within(timeoutMs: number, running: Promise<BodyOutcome>): Promise<BodyOutcome> {
     const { graceMs } = this.definition.options();
     const timeout = this.#timeout(timeoutMs);

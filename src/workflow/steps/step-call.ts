@@ -12,40 +12,40 @@ import type { RunWriter } from "../journal/run-writer.js";
 import { type AttemptLog, type PastAttempts, pastAttempts } from "./attempt-log.js";
 import { crashReason } from "./crash-limit.js";
 import { type EncodedResult, encodedInTransaction } from "./encoded-result.js";
-import { type AskingRun, askOtherSide } from "./reconcile.js";
+import { type AskingRun, askProvider } from "./reconcile.js";
 import { exhausted, isExhausted, judgeFailure, mayHaveHappened, mayRepeat, notKeptError } from "./retry-policy.js";
 import { type BodyOutcome, type BodyRun, type LateBody, StepBody } from "./step-body.js";
 import type { StepInput } from "./step-input.js";
 import { StepPromise } from "./step-promise.js";
-import { abandonedEvent, keptError, verdictEvent } from "./verdicts.js";
+import { abandonedEvent, encodeWithStack, verdictEvent } from "./verdicts.js";
 import type { WatchedCall } from "./watched-call.js";
 
-/** The run of a call. */
+/** The run to which a call belongs. */
 export interface CallingRun extends BodyRun, AskingRun {
   readonly host: BodyRun["host"] & AskingRun["host"] & { readonly leaseMs: number; random(): number };
-  /** The store's time. */
+  /** Time of the store. */
   now(): number;
   record(event: Event): void;
   readonly draft: { startAfterCommit(start: () => void): void };
   readonly arrivals: { add(delivery: Delivery, mail?: number, streams?: DeliveryRecord["streams"]): void };
   readonly writer: Pick<RunWriter, "within">;
   readonly ending: {
-    /** False: the run ends, and does not wait for this call. */
+    /** False if the run is ending and does not wait for this call. */
     goesOnFor(call: WatchedCall): boolean;
   };
   readonly parking: {
-    /** A step cannot begin under this code: the run goes back to the store when nothing of it is under way. */
+    /** A step cannot start under this code: the run is released when nothing is in progress. */
     refuseStep(why: string): void;
-    /** Its processes died too often in one of its steps. False: a person asks for one more try. */
+    /** The run's processes crashed too often in one step. False if an operator has requested another try. */
     parkCrashed(why: string): boolean;
   };
 }
 
 /**
- * One call of a step in a run, over all its attempts: attempt recorded → committed → body → verdict, again while it may.
+ * One call of a step in a run, over all its attempts: attempt recorded → committed → body → verdict, repeated for retries.
  *
- * starting: its entry is not committed yet. running: the body is at it. waiting: for its next attempt. asking: for what
- * the other side knows. unknown: for a person. settled: the code knows.
+ * starting: the entry of the attempt is not committed yet. running: the body runs. waiting: for the next attempt. asking:
+ * waits for `reconcile`. unknown: waits for an operator. settled: the code has the outcome.
  */
 export class StepCall implements WatchedCall {
   readonly id: string;
@@ -55,31 +55,31 @@ export class StepCall implements WatchedCall {
   site: Site | undefined;
   rejection: string | undefined;
   state: "starting" | "running" | "waiting" | "asking" | "unknown" | "settled" = "waiting";
-  /** When the next attempt, or the next question to the other side, is due. */
+  /** When the next attempt, or the next call of `reconcile`, is due. */
   dueAt: number | undefined;
   /** Why its outcome is unknown. */
   doubt: string | undefined;
   attempt = 0;
   readonly #run: CallingRun;
-  /** Its options are wrong: no attempt begins here. */
+  /** Set if the options are invalid: no attempt starts here. */
   readonly #wrong: WrongOptions | undefined;
-  /** It waits for code with right options. An attempt that the last owner began has no body here, so nothing is under way. */
+  /** The call waits for code with valid options. An attempt that the previous owner started has no body here, so nothing is in progress. */
   #isRefused = false;
   #failures = 0;
-  /** The last thing that was thrown, encoded. */
+  /** The last error, encoded. */
   #failure = "";
-  /** Owners that died in it while they executed its run alone. */
+  /** Number of owners that died in this call while they executed the run alone. */
   #crashes = 0;
-  /** An attempt before this one may have written to streams. */
+  /** An earlier attempt may have written to streams. */
   #mayHaveWritten = false;
   #startedAt = 0;
   #firstStartedAt: number | undefined;
   #body: StepBody | undefined;
-  /** How the body really ends, when the verdict did not wait for it. */
+  /** The real outcome of a body that still runs after its verdict. */
   #late: Promise<BodyOutcome> | undefined;
-  /** Its verdict is being written, in its own transaction. */
+  /** The verdict is being written in the step's transaction. */
   #writing = false;
-  /** Its verdict is on its way to the code. */
+  /** The verdict is queued for delivery to the code. */
   #decided = false;
   #resolve: (value: unknown) => void = () => {};
   #reject: (error: unknown) => void = () => {};
@@ -100,15 +100,15 @@ export class StepCall implements WatchedCall {
     return stepIdOf(this.#run.id, this.id);
   }
 
-  /** Something of it is under way in this process. */
+  /** An attempt or a call of `reconcile` is in progress in this process. */
   get busy(): boolean {
     if (this.#isRefused) return false;
     return this.state === "starting" || this.state === "running" || (this.state === "asking" && this.dueAt === undefined);
   }
 
-  // ——— attempts: begun by the code, after a replay, or when their time has come
+  // ——— attempts: started by the code, after a replay, or when they are due
 
-  /** The first attempt: the request that was just recorded is its `step` event. */
+  /** Starts the first attempt. The request that was just recorded is its `step` event. */
   begin(at: number): void {
     if (this.#wrong !== undefined) return this.#refuse(this.#wrong);
     this.#start(1, at);
@@ -119,7 +119,7 @@ export class StepCall implements WatchedCall {
     this.#run.parking.refuseStep(message);
   }
 
-  /** After a replay: goes on where the last owner stopped. */
+  /** After a replay: continues where the previous owner stopped. */
   resume(log: AttemptLog): void {
     if (this.state === "settled") return;
     const { last } = this.#restore(log);
@@ -131,19 +131,19 @@ export class StepCall implements WatchedCall {
     else if (last?.type === "doubt") this.#leaveInDoubt(last.why);
   }
 
-  /** After a replay in which the code has come to its end: the last owner died, or was stopped, before it could write the end. */
+  /** After a replay in which the code has ended: the previous owner died or stopped before it wrote the end of the run. */
   resumeEnded(log: AttemptLog): void {
     if (this.state === "settled") return;
     const { last, isOpen } = this.#restore(log);
     if (last?.type === "doubt") this.#leaveInDoubt(last.why);
-    else if (isOpen) this.#leaveBehind("its process fell silent while it ran");
+    else if (isOpen) this.#leaveBehind("its process died or lost the run while the step was running");
     else this.withdraw(false);
   }
 
   #restore(log: AttemptLog): PastAttempts {
     const past = pastAttempts(log);
     this.#mayHaveWritten = true;
-    // The code has made this call now, and the journal does not have it yet.
+    // The code has just made this call: it is not journaled yet.
     if (log.length === 0) return past;
     this.state = past.isOpen ? "running" : "waiting";
     this.attempt = past.attempt;
@@ -155,20 +155,20 @@ export class StepCall implements WatchedCall {
     return past;
   }
 
-  /** Its time has come: the next attempt, or the question whether the last one happened. */
+  /** Starts the next attempt, or calls `reconcile` for the last one. */
   due(): void {
     this.dueAt = undefined;
     if (this.state === "asking" || this.#mayHaveHappened()) void this.#ask();
     else this.#startNext();
   }
 
-  /** The last owner died while the body ran, as far as the journal tells. */
+  /** According to the journal the previous owner died, or lost the run, while the body was running. */
   #takeOver(): void {
     const options = this.definition.options();
     const limit = { max: options.crashMax, step: this.definition.name };
     if (this.#crashes > options.crashMax && this.#run.parking.parkCrashed(crashReason(this.#crashes, limit))) return;
     if (mayRepeat(options)) return this.#startNext();
-    if (options.effect === "atMostOnce") return this.#recordDoubt("its process fell silent while it ran");
+    if (options.effect === "atMostOnce") return this.#recordDoubt("its process died or lost the run while the step was running");
     this.state = "asking";
     this.dueAt = this.#answerAt();
   }
@@ -180,7 +180,7 @@ export class StepCall implements WatchedCall {
     this.#start(attempt, at);
   }
 
-  /** The body runs when the entry that says so is committed: the evidence comes before the effect. */
+  /** The body starts only after the entry of the attempt is committed: the evidence comes before the effect. */
   #start(attempt: number, at: number): void {
     this.attempt = attempt;
     this.#startedAt = at;
@@ -191,10 +191,10 @@ export class StepCall implements WatchedCall {
     this.#run.draft.startAfterCommit(this.#execute);
   }
 
-  // ——— the body, and what its outcome means
+  // ——— the body and its outcome
 
   readonly #execute = (): void => {
-    // The run has ended while its entry was written.
+    // The run ended while the entry was being written.
     if (this.state !== "starting") return;
     this.state = "running";
     this.#body = new StepBody(this.#run, this.definition, this.id, this.attempt, this.#firstStartedAt ?? this.#startedAt);
@@ -202,9 +202,9 @@ export class StepCall implements WatchedCall {
     else void this.#body.run(this.given.input).then(this.#judge);
   };
 
-  /** Business rows and the step's result, in one transaction of the store's own database. */
+  /** Commits business rows and the step's result in one transaction of the store's database. */
   async #executeInTransaction(body: StepBody): Promise<void> {
-    // The run may have ended without it by the time that its turn comes, or that it is done: then nothing of it is written.
+    // The run may end before the transaction starts, or before the body returns: then nothing is written.
     const mustRun = () => {
       if (this.state !== "running") throw new Error("the run has ended");
     };
@@ -231,14 +231,14 @@ export class StepCall implements WatchedCall {
 
   #judgeFailure(error: unknown, how?: How): void {
     this.#failures += 1;
-    this.#failure = keptError(error);
+    this.#failure = encodeWithStack(error);
     this.#mayHaveWritten ||= this.#body?.hasWritten ?? false;
     const now = this.#run.now();
     const options = this.definition.options();
     const attempt = { name: this.definition.name, failures: this.#failures, failure: this.#failure, options, answerAt: this.#answerAt() };
     const verdict = judgeFailure(error, attempt, now, this.#run.host.random);
     if (verdict.kind === "doubt") return this.#recordDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`);
-    if (verdict.kind === "final") return this.#deliver("fail", keptError(verdict.error), how);
+    if (verdict.kind === "final") return this.#deliver("fail", encodeWithStack(verdict.error), how);
     this.#run.record({ type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt: verdict.at, how });
     this.#waitUntil(verdict.at);
   }
@@ -250,15 +250,15 @@ export class StepCall implements WatchedCall {
   async #ask(): Promise<void> {
     this.state = "asking";
     const { definition, stepId, attempt, given } = this;
-    const answer = await askOtherSide(this.#run, { definition, stepId, attempt, input: given.input });
+    const answer = await askProvider(this.#run, { definition, stepId, attempt, input: given.input });
     if (this.#run.gone || this.state !== "asking") return;
     if (answer.kind === "unknown") return this.#recordDoubt(answer.why);
     if (answer.kind === "found") return this.#deliverResult(answer.result, "reconciled");
     if (!isExhausted(this.#failures, definition.options())) return this.#startNext();
-    this.#deliver("fail", keptError(exhausted(definition.name, this.#failures, decodeError(this.#failure))));
+    this.#deliver("fail", encodeWithStack(exhausted(definition.name, this.#failures, decodeError(this.#failure))));
   }
 
-  /** When what the other side says about this attempt can be trusted. */
+  /** When the provider's answer about this attempt becomes reliable. */
   #answerAt(): number {
     return this.#startedAt + (this.definition.options().reconcileAfterMs ?? this.#run.host.leaseMs);
   }
@@ -276,15 +276,15 @@ export class StepCall implements WatchedCall {
   #leaveInDoubt(why: string): void {
     this.state = "unknown";
     this.doubt = why;
-    // It ran out of time, and may be at it still.
+    // After a timeout the body may still be running.
     this.#late ??= this.#body?.pending;
   }
 
-  // ——— the verdict, on its way to the code
+  // ——— the verdict and its delivery to the code
 
   #deliverResult(outcome: EncodedResult, how?: How): void {
     if ("text" in outcome) this.#deliver("done", outcome.text, how);
-    else this.#deliver("fail", keptError(notKeptError(this.definition.name, outcome.notKept)), how);
+    else this.#deliver("fail", encodeWithStack(notKeptError(this.definition.name, outcome.notKept)), how);
   }
 
   #deliver(type: "done" | "fail", text: string, how?: How): void {
@@ -295,7 +295,7 @@ export class StepCall implements WatchedCall {
   #verdict(type: "done" | "fail", text: string, how?: How): DeliveryRecord {
     const { id, attempt } = this;
     const event = verdictEvent({ type, id, at: this.#run.now(), attempt, text, how });
-    // What ends a stream counts only when the body itself has come to its end.
+    // Stream ends count only if the body itself has ended.
     const ends = this.state === "running" && this.#body?.hasWritten ? this.#body.writer.ends : [];
     const voids = attempt > 1 && this.#mayHaveWritten ? [{ writer: id, attempt }] : [];
     this.#body = undefined;
@@ -304,21 +304,22 @@ export class StepCall implements WatchedCall {
     return { event, streams: ends.length + voids.length > 0 ? { ends, voids } : undefined };
   }
 
-  /** A delivery: the code learns how it ended. */
+  /** Delivers the outcome to the code. */
   settle(event: Delivery): void {
     this.state = "settled";
     if (event.type === "done") return this.#resolve(decode(event.value));
     if (event.type !== "fail") return;
-    // One that was left behind when its run ended has not failed: the run was not to wait for it.
+    // An abandoned attempt has not failed: the run ended without waiting for it.
     if (event.how !== "abandoned") this.rejection = event.error;
-    // The code may await it later, and gets the error then.
+    // The code may await the promise later, and gets the error then.
     this.promise.ignoreRejection();
     this.#reject(decodeError(event.error));
   }
 
   /**
-   * What a person says about the attempt in doubt. Nothing when they mean another one. What follows is recorded, or returned
-   * for the code, in the turn in which the mail is taken in; an attempt that follows may be withheld, the decision not.
+   * Applies an operator's resolution of an attempt whose outcome is unknown; ignores it if it is for another attempt. The
+   * consequences are recorded, or returned for the code, in the turn that consumes the mail. A retry that follows may be
+   * withheld, the resolution may not.
    */
   resolve(attempt: number, to: Resolution): readonly DeliveryRecord[] {
     if (this.state !== "unknown" || attempt !== this.attempt) return [];
@@ -333,32 +334,32 @@ export class StepCall implements WatchedCall {
 
   // ——— the run ends, or leaves this process
 
-  /** The run ends without it, or another worker has it: the body should stop. */
+  /** Aborts the body: the run ends without it, or another worker has taken over the run. */
   abort(reason: unknown): void {
     this.#body?.abort(reason);
   }
 
-  /** The run goes back to the store before the body could begin. */
+  /** The run is released before the body has started. */
   withhold(): void {
     this.state = "waiting";
     this.dueAt = undefined;
   }
 
   /**
-   * The run ends, and its body does not run. An attempt whose outcome is not known yet is in doubt, if its class does not
-   * let it run twice: it is not asked about, waited for or tried again.
+   * The run ends while the body does not run. If an earlier attempt may have had its effect and must not run twice, its outcome
+   * becomes unknown: it is neither reconciled nor retried.
    */
   withdraw(written: boolean): void {
-    // Its time may come while the end waits for a transaction: nothing begins then.
+    // The attempt may become due while the end of the run waits for a transaction: it must not start then.
     this.dueAt = undefined;
     if (this.state === "unknown") return;
     const mayHaveHappened = this.state === "asking" || (this.state === "waiting" && !this.#decided && this.#mayHaveHappened());
-    if (this.state === "starting" && written) this.#abandon("the run ended before it could begin");
-    else if (mayHaveHappened) this.#recordDoubt("the run ended before the other side was asked");
+    if (this.state === "starting" && written) this.#abandon("the run ended before the attempt could start");
+    else if (mayHaveHappened) this.#recordDoubt("the run ended before reconcile was called");
     else this.state = "settled";
   }
 
-  /** Its grace is over and it did not stop: the run ends without its verdict. */
+  /** The body has not stopped within its grace period: the run ends without its verdict. */
   abandon(): void {
     if (this.state !== "running" || this.#writing) return;
     this.#late = this.#body?.pending;
@@ -366,7 +367,7 @@ export class StepCall implements WatchedCall {
     this.#leaveBehind("still running when the run ended; its outcome was not awaited");
   }
 
-  /** Its effect may happen yet, or has happened. What may run twice needs no person to look; a transaction is rolled back. */
+  /** The effect may have happened, or may still happen. An attempt that may run twice, or whose transaction is rolled back, needs no operator. */
   #leaveBehind(why: string): void {
     if (this.definition.tx || mayRepeat(this.definition.options())) this.#abandon(why);
     else this.#recordDoubt(why);
@@ -378,7 +379,7 @@ export class StepCall implements WatchedCall {
     this.#run.record(abandonedEvent({ id, at: this.#run.now(), attempt, why }));
   }
 
-  /** Its body, if the last attempt's verdict did not wait for it: its true end is recorded after the run's. */
+  /** The body, if it still runs after the verdict of the last attempt: its real outcome is recorded after the end of the run. */
   get lateBody(): LateBody | undefined {
     const outcome = this.#late;
     if (outcome === undefined || this.#decided) return undefined;

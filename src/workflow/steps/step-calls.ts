@@ -24,11 +24,11 @@ import type { WatchedCall } from "./watched-call.js";
 interface CallsRun extends CallingRun, ServingRun {
   readonly arrivals: CallingRun["arrivals"] & ServingRun["arrivals"];
   readonly draft: Pick<Draft, "startAfterCommit" | "withholdStarts">;
-  /** The code has no future here: the run is over, or has left this process. */
+  /** The code must not continue: the run has ended, or has left this process. */
   readonly isClosed: boolean;
-  /** The time that the journal will have for an event that was just recorded. */
+  /** `timeOf`: the time that an event which was just recorded will have in the journal. */
   readonly writer: CallingRun["writer"] & { timeOf(event: Request): number };
-  /** Calls that a person has accepted as the ones that the code asks for. */
+  /** Journaled calls that an operator has accepted, whatever their arguments are. */
   readonly acceptances: { has(call: string): boolean };
   diverge(divergence: Divergence): void;
 }
@@ -37,9 +37,9 @@ interface CallsRun extends CallingRun, ServingRun {
 export class StepCalls {
   readonly #run: CallsRun;
   readonly #calls = new Map<string, StepCall>();
-  /** Those whose end the code has not got: a run of a thousand steps looks at one of them, not at all. */
+  /** Calls whose outcome the code has not received. A separate set, so that a run with a thousand steps need not scan all. */
   readonly #open = new Set<StepCall>();
-  /** Those whose promise the code has not looked at. */
+  /** Calls whose promise the code has not observed. */
   readonly #unobserved = new Set<WatchedCall>();
 
   constructor(run: CallsRun) {
@@ -57,7 +57,7 @@ export class StepCalls {
     if (existing) return this.#callAgain(existing, args);
     const given = inputOf(args, linkAborts(run, id, args));
     const asked = run.requests.ask(id, () => {
-      // Its `key` is in it. Not of a call that is journaled: a store of an earlier version may have taken it.
+      // The id contains the `key`. Not checked for a journaled call: an earlier version of the store may have accepted it.
       checkStorable(`step "${definition.name}": key`, id);
       definition.checkCall?.();
       return requestOf(id, run.now(), given, wrong === undefined ? 1 : 0);
@@ -76,7 +76,7 @@ export class StepCalls {
     return call.promise;
   }
 
-  /** Its `key` is not a function. Nothing is journaled: with the right one the call has another name. */
+  /** The option `key` is not a function. Nothing is journaled, because with a correct key the call has another name. */
   #refuseUnnamed(wrong: WrongOptions | undefined): Promise<never> {
     if (wrong !== undefined) this.#run.parking.refuseStep(wrong.message);
     return pendingForever();
@@ -95,7 +95,7 @@ export class StepCalls {
     });
   }
 
-  /** One key is one call. Asked for with other arguments, the first result would be an answer to another question. */
+  /** A second call with the same key: the same call if the arguments are the same, otherwise an error. */
   #callAgain(existing: StepCall, args: readonly unknown[]): Promise<unknown> {
     const { requests } = this.#run;
     const { definition, id } = existing;
@@ -103,7 +103,7 @@ export class StepCalls {
     if (isSameInput(existing.given, given)) return existing.promise;
     if (this.#run.isClosed) return pendingForever();
     const mark = requests.ordinal(`mismatch ${id}`);
-    // Version 0.1.0 gave the code the first result, and its journal goes on from there.
+    // Version 0.1.0 returned the first result in this case, and its journals continue from there.
     if (!requests.note(mark, () => ({ type: "mismatch", id: mark, at: this.#run.now(), fingerprint: given.print })))
       return existing.promise;
     const refused = new RefusedCall(definition, id);
@@ -111,7 +111,7 @@ export class StepCalls {
     return refused.promise;
   }
 
-  /** Calls of a function are counted over all its names: after a journaled "old#0" comes "new#1". */
+  /** The id of a call. Calls are counted together for the current and former names: after a journaled "old#0" comes "new#1". */
   #nameOf(definition: StepDefinition, args: readonly unknown[]): { readonly id: string; readonly definition: StepDefinition } | undefined {
     const { requests } = this.#run;
     const { name } = definition;
@@ -145,7 +145,7 @@ export class StepCalls {
     };
   }
 
-  /** Those whose promise the code has not looked at, in the order of the calls. Follows from the code alone: the same at every replay. */
+  /** Calls whose promise the code has not observed, in call order. Depends only on the code, so it is the same at every replay. */
   get unobserved(): readonly WatchedCall[] {
     return [...this.#unobserved];
   }
@@ -154,7 +154,7 @@ export class StepCalls {
     return this.#open;
   }
 
-  /** One of them is under way in this process. */
+  /** A call is in progress in this process. */
   get busy(): boolean {
     for (const call of this.#open) if (call.busy) return true;
     return false;
@@ -169,7 +169,7 @@ export class StepCalls {
     return undefined;
   }
 
-  /** After a replay: `attempts` is what the journal says of each. */
+  /** Continues open calls after a replay. `attempts`: the journaled attempts of each call. */
   resume(attempts: ReadonlyMap<string, AttemptLog>): void {
     for (const call of this.#open) call.resume(attempts.get(call.id) ?? []);
   }
@@ -178,18 +178,18 @@ export class StepCalls {
     for (const call of this.#open) call.abort(reason);
   }
 
-  /** The run is handed back: what has not begun is the next owner's to begin. */
+  /** The run is being released: attempts that have not started are left to the next owner. */
   withhold(): void {
     const withheld = this.#run.draft.withholdStarts();
     for (const call of this.#open) if (withheld.has(call.id)) call.withhold();
   }
 
   /**
-   * The run ends but for `awaited`: what has not begun will not begin, also when the entry that would begin it is on its
-   * way. Returns what runs.
+   * The run ends except for the `awaited` calls: attempts that have not started will not start, even if the entry that would
+   * start them is in flight. Returns the calls whose bodies run.
    */
   withdraw(awaited: ReadonlySet<StepCall>): StepCall[] {
-    // Those that are awaited may be among the starts, so those stay; the others are journaled as left behind.
+    // If there are awaited calls, pending starts are kept, because they may belong to them; the others are journaled as abandoned.
     const unwritten = awaited.size > 0 ? new Set() : this.#run.draft.withholdStarts();
     const running: StepCall[] = [];
     for (const call of this.#open) {
@@ -201,7 +201,7 @@ export class StepCalls {
     return running;
   }
 
-  /** After a replay in which the code has come to its end: the run waits for `awaited`, and ends without the others. */
+  /** After a replay in which the code has ended: the run waits for the `awaited` calls and ends without the others. */
   resumeEnded(attempts: ReadonlyMap<string, AttemptLog>, awaited: ReadonlySet<StepCall>): void {
     for (const call of this.#open) {
       const log = attempts.get(call.id) ?? [];
@@ -210,18 +210,18 @@ export class StepCalls {
     }
   }
 
-  /** How many of them are in doubt. */
+  /** Number of calls whose outcome is unknown. */
   get unknown(): number {
     return [...this.#open].filter(({ state }) => state === "unknown").length;
   }
 
-  /** Bodies that the run leaves behind. */
+  /** Bodies that still run when the run ends. */
   get lateBodies(): LateBody[] {
     return [...this.#open].flatMap(({ lateBody }) => lateBody ?? []);
   }
 }
 
-/** `attempt` 0: the code asks for it, and no attempt begins. */
+/** `attempt` 0: the request is journaled, but no attempt starts. */
 function requestOf(id: string, at: number, { print, partial }: StepInput, attempt: 0 | 1): Request {
   return { type: "step", id, at, attempt, fingerprint: print, partial };
 }

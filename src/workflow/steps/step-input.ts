@@ -7,12 +7,12 @@ import type { StepStart } from "../journal/event.js";
 import { fingerprint } from "../journal/identity.js";
 import type { AbortLinks } from "./abort-links.js";
 
-/** What is no longer than a hash needs none. */
+/** Arguments that are not longer than a hash are stored as they are. */
 const printLengthMax = 22;
 
 /**
- * What a body is given, and its fingerprint. A copy at every attempt: what a body does to its arguments must not reach
- * the code, which after a replay would not see it.
+ * The arguments of a step call and their fingerprint. Every attempt gets a copy: a body that changes its arguments must not
+ * affect the workflow code, which would not see the change after a replay.
  */
 export function inputOf(args: readonly unknown[], links?: AbortLinks): StepInput {
   const printed = links === undefined ? args : links.rest;
@@ -21,40 +21,40 @@ export function inputOf(args: readonly unknown[], links?: AbortLinks): StepInput
   return { ...copy, input: links === undefined ? copy.input : () => links.join(copy.input()), isFormerPrint };
 }
 
-interface Copied {
+interface CopiedInput {
   readonly print: string;
-  /** The fingerprint is of a part of the arguments: the rest cannot be encoded. */
+  /** The fingerprint covers only a part of the arguments: the rest cannot be encoded. */
   readonly partial: boolean;
   readonly input: () => readonly unknown[];
 }
 
-export interface StepInput extends Copied {
-  /** Whether an earlier version wrote this one for the arguments: with the names that steps and workflows among them had then. */
+export interface StepInput extends CopiedInput {
+  /** Whether an earlier version computed this fingerprint from the arguments, with the former names of steps and workflows among them. */
   readonly isFormerPrint: (print: string) => boolean;
 }
 
-/** `one` may have the print that an earlier version wrote. */
+/** Whether two inputs are the same. `one` may have a fingerprint of an earlier version. */
 export function isSameInput(one: StepInput, other: StepInput): boolean {
   return one.partial === other.partial && (one.print === other.print || other.isFormerPrint(one.print));
 }
 
-/** The input with the print that the journaled call has. Undefined: the call had another input, as far as the journal can tell. */
+/** The input with the fingerprint of the journaled call. Undefined if the journaled call had another input. */
 export function inputAsAsked({ fingerprint: journaled, partial }: StepStart, given: StepInput): StepInput | undefined {
-  // As 0.1.0 journaled a call with an argument that cannot be encoded.
+  // Version 0.1.0 journaled an empty fingerprint if an argument could not be encoded.
   if (journaled === "" && !partial && given.partial) return given;
   if (partial !== given.partial) return undefined;
   if (journaled === given.print) return given;
   return given.isFormerPrint(journaled) ? { ...given, print: journaled } : undefined;
 }
 
-function copied(args: readonly unknown[]): Copied {
+function copied(args: readonly unknown[]): CopiedInput {
   if (args.length === 0) return { print: "", partial: false, input: () => args };
   try {
     const text = encode(args);
     return { print: printOf(text), partial: false, input: () => decode(text) as unknown[] };
   } catch {
-    // Functions and the like can be neither copied nor compared: they are handed over as they are, and left out of the print.
-    return { print: printOf(encode(encodablePart(args))), partial: true, input: () => args.map(unread) };
+    // Functions and similar values can be neither copied nor compared: they are passed as they are, and the fingerprint omits them.
+    return { print: printOf(encode(encodablePart(args))), partial: true, input: () => args.map(withUnreadBody) };
   }
 }
 
@@ -62,8 +62,8 @@ function printOf(text: string): string {
   return text.length <= printLengthMax ? text : fingerprint(text);
 }
 
-/** A body can be read once: each attempt gets one of its own. One that was read already is the body's to complain about. */
-function unread(arg: unknown): unknown {
+/** The body of a Request or Response can be read once, so each attempt gets a clone. If it was already read, the step fails when it reads it. */
+function withUnreadBody(arg: unknown): unknown {
   return (isRequest(arg) || isResponse(arg)) && !arg.bodyUsed && !arg.body?.locked ? arg.clone() : arg;
 }
 

@@ -1,19 +1,19 @@
 /**
- * The promise of a step call, which knows whether the code has looked at it. `await`, `then`, `catch`, `finally` and the
- * combinators of Promise all read `constructor` first, and nothing else does: so a getter there sees every one of them.
- * It answers `Promise`, as a plain promise does, so that `await` takes as many turns as for a plain one: with more, the
- * calls of two branches could change places under journals that are there already.
+ * The promise of a step call, which knows whether the code has observed it. `await`, `then`, `catch`, `finally` and the
+ * combinators of Promise all read `constructor` first, and nothing else does, so a getter there detects all of them. The
+ * getter returns `Promise`, so that `await` takes as many microtasks as for a plain promise: with more, the calls of two
+ * parallel branches could change their order, and existing journals would diverge.
  */
 export class StepPromise<T> extends Promise<T> {
   #observed = false;
-  /** Called once, when the code first looks at it. */
+  /** Called once, when the code first observes the promise. */
   onObserved: (() => void) | undefined;
 
   get observed(): boolean {
     return this.#observed;
   }
 
-  /** The code may look at it later, or never: until then its rejection is no mistake of the code. */
+  /** Prevents an unhandled rejection: the code may observe the promise later, or never. Does not count as observed. */
   ignoreRejection(): void {
     const seen = this.#observed;
     this.#observed = true;
@@ -21,7 +21,7 @@ export class StepPromise<T> extends Promise<T> {
     this.#observed = seen;
   }
 
-  /** What the getter of `constructor` does. */
+  /** Called by the getter of `constructor`. */
   static observe(promise: StepPromise<unknown>): void {
     if (promise.#observed) return;
     promise.#observed = true;
@@ -31,7 +31,7 @@ export class StepPromise<T> extends Promise<T> {
 
 Object.defineProperty(StepPromise.prototype, "constructor", {
   get(this: unknown): PromiseConstructor {
-    // Also read from the prototype itself, by a debugger say.
+    // A debugger may read it from the prototype itself.
     if (this instanceof StepPromise && this !== StepPromise.prototype) StepPromise.observe(this);
     return Promise;
   },

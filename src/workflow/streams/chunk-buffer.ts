@@ -4,7 +4,7 @@ import type { Store } from "../../core/store/store.js";
 import { afterEffect } from "../../core/work/until-answered.js";
 import { StreamClosedError } from "../define/errors.js";
 
-/** Who wrote a chunk, and hears what became of it. */
+/** The writer of a chunk, which is notified when the chunk is saved or has failed. */
 export interface ChunkAuthor {
   saved(chunk: Chunk): void;
   failed(error: unknown): void;
@@ -15,8 +15,8 @@ interface Waiting {
   readonly author: ChunkAuthor;
 }
 
-/** The run that the chunks are of. */
-interface Owned {
+/** The run to which the chunks belong. */
+interface OwnedRun {
   readonly id: string;
   readonly epoch: number;
   readonly store: Store;
@@ -27,19 +27,19 @@ const batchChunksMax = 500;
 const batchBytesMax = 1024 * 1024;
 
 /**
- * What the bodies of a run's steps have written and the store does not have yet. One flush at a time, of all that waits,
- * and the next as soon as it is answered: no timer. The same flush again until it is answered: given up while it may be
- * on its way, it could arrive behind the step's verdict.
+ * Chunks that step bodies of a run have written and that are not in the store yet. There is one flush at a time, of
+ * everything that waits; the next flush starts when the store has answered, without a timer. A flush is retried until the
+ * store answers: a flush that was abandoned while in flight could arrive after the step's verdict.
  */
 export class ChunkBuffer {
-  readonly #run: Owned;
+  readonly #run: OwnedRun;
   #queue: Waiting[] = [];
   /** On its way to the store. */
   #batch: readonly Waiting[] = [];
   #flushing = false;
   #quiet: (() => void)[] = [];
 
-  constructor(run: Owned) {
+  constructor(run: OwnedRun) {
     this.#run = run;
   }
 
@@ -47,13 +47,13 @@ export class ChunkBuffer {
     this.#queue.push({ chunk, author });
     if (this.#flushing) return;
     this.#flushing = true;
-    // What is written in one go goes out in one.
+    // Chunks written in the same turn of the event loop go out in one flush.
     this.#run.store.clock.soon(() => void this.#flush());
   }
 
   /**
-   * Resolves when nothing of this writer is on its way: chunks of an attempt that ran out of time must not arrive behind
-   * the verdict that makes them void.
+   * Resolves when no chunk of this writer is in flight: chunks of an attempt that timed out must not arrive after the
+   * verdict that voids them.
    */
   async quiet(writer: string): Promise<void> {
     while ([...this.#batch, ...this.#queue].some(({ chunk }) => chunk.writer === writer))
@@ -73,14 +73,14 @@ export class ChunkBuffer {
   async #save(batch: readonly Waiting[]): Promise<void> {
     const outcome = await this.#send(batch.map(({ chunk }) => chunk));
     const authors = new Set(batch.map(({ author }) => author));
-    // What the store refuses of one must not fail its neighbours.
+    // Retry writer by writer, so that a chunk that the store rejects does not fail chunks of other writers.
     if (outcome instanceof Error && authors.size > 1) {
       for (const author of authors) await this.#save(batch.filter((waiting) => waiting.author === author));
       return;
     }
     for (const { chunk, author } of batch) {
       if (outcome instanceof Error) author.failed(outcome);
-      else if (outcome.kind !== "written") author.failed(new Error("another worker has taken the run over, or it has ended"));
+      else if (outcome.kind !== "written") author.failed(new Error("another worker has taken over the run, or the run has ended"));
       else if (outcome.closed.includes(chunk.stream)) author.failed(new StreamClosedError(chunk.stream));
       else author.saved(chunk);
     }
@@ -97,14 +97,14 @@ export class ChunkBuffer {
 
   async #send(chunks: readonly Chunk[]): Promise<RunAnswer | Error> {
     const { id, epoch, store } = this.#run;
-    const left = () => new Error("the run has left this process");
-    if (this.#run.gone) return left();
+    const runGone = () => new Error("this worker no longer owns the run");
+    if (this.#run.gone) return runGone();
     const write = { verb: "write", id, epoch, chunks } as const;
     const wanted = () => !this.#run.gone;
     try {
       return await afterEffect(store, () => store.commit({ run: write }), { what: `a stream of run "${id}"`, wanted });
     } catch (error) {
-      if (this.#run.gone) return left();
+      if (this.#run.gone) return runGone();
       return error instanceof Error ? error : new Error(String(error));
     }
   }

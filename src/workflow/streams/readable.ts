@@ -8,29 +8,30 @@ import { decodeError } from "../../core/values/stored-error.js";
 import { currentExecution } from "../define/context.js";
 import { ContextError, RunNotFoundError } from "../define/errors.js";
 import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
-import { noticeOverdue } from "../waiting/overdue.js";
-import { lookMs, waitForChange } from "../waiting/run-change.js";
+import { warnIfOverdue } from "../waiting/overdue.js";
+import { pollDelayMs, waitForChange } from "../waiting/run-change.js";
 import type { StreamOptions } from "./stream-name.js";
 
+/** Options of `run.getReadable`. */
 export interface ReadableOptions extends StreamOptions {
   /**
-   * The first index to read. Negative: that many indexes before the end of what is written now. Default 0. To continue
-   * after a disconnect pass the `nextIndex` of the last chunk received, not the number of chunks received.
+   * The first index to read. A negative number counts back from the current end of the stream. Default 0. To continue after a
+   * disconnect pass the `nextIndex` after the last chunk received, not the number of chunks received.
    */
   readonly startIndex?: number;
 }
 
-/** A stream of a run, to read: its chunks in the order of their indexes, until the stream ends. */
+/** The readable side of a stream of a run: its chunks in the order of their indexes, until the stream or the run ends. */
 export interface RunReadable<Chunk = unknown> extends ReadableStream<Chunk> {
-  /** The index of the last chunk that is written now; -1 when there is none. */
+  /** Resolves to the index of the last chunk written so far; -1 if there is none. */
   getTailIndex(): Promise<number>;
   /**
-   * The `startIndex` that continues after the last chunk this stream has handed over. It can exceed the number of chunks
+   * The `startIndex` that continues after the last chunk this stream has returned. It can exceed the number of chunks
    * received: a retry that writes fewer chunks than the attempt before it leaves indexes empty.
    */
   readonly nextIndex: number;
   /**
-   * The same chunks, each with its index: `[index, chunk]`. Reads this stream, which is locked from then on.
+   * Returns a stream of the same chunks, each with its index: `[index, chunk]`. Locks this stream.
    *
    * @example
    * for await (const [index, chunk] of run.getReadable().entries()) send(`id: ${index}\ndata: ${JSON.stringify(chunk)}\n\n`);
@@ -38,9 +39,9 @@ export interface RunReadable<Chunk = unknown> extends ReadableStream<Chunk> {
   entries(): ReadableStream<[index: number, chunk: Chunk]>;
 }
 
-/** What code written for the Workflow DevKit calls `RunReadable`. */
+/** The name of `RunReadable` in the Workflow DevKit. */
 export type WorkflowReadableStream<Chunk = unknown> = RunReadable<Chunk>;
-/** What code written for the Workflow DevKit calls `ReadableOptions`. */
+/** The name of `ReadableOptions` in the Workflow DevKit. */
 export type WorkflowReadableStreamOptions = ReadableOptions;
 
 export interface Source {
@@ -50,19 +51,18 @@ export interface Source {
   readonly store: () => Promise<Store>;
 }
 
-/** Short: what a reader has not asked for yet is not read. */
+/** Pages are small, so that little is read in advance. */
 const pageChunks = 100;
 const pageBytesMax = 1024 * 1024;
-const placeMax = 1_000_000_000;
+const indexMax = 1_000_000_000;
 
 /**
- * Reads a page when its reader asks for more and the last one is used up. Where nothing is there yet it waits to be told
- * of a change, and looks by itself from time to time. It ends where the stream was closed, or where the run is over and
- * all is read.
+ * Reads the next page when the consumer pulls and the current page is used up. If there are no chunks yet, it waits for a
+ * notification and also polls. The stream ends where it was closed, or when the run has ended and all chunks are read.
  */
 export function readableOf({ run, stream, startIndex = 0, store: find }: Source): RunReadable {
-  if (!Number.isSafeInteger(startIndex) || Math.abs(startIndex) > placeMax)
-    throw new InvalidInputError("startIndex", `must be a whole number from -${placeMax} to ${placeMax}, not ${inShort(startIndex)}`);
+  if (!Number.isSafeInteger(startIndex) || Math.abs(startIndex) > indexMax)
+    throw new InvalidInputError("startIndex", `must be a whole number from -${indexMax} to ${indexMax}, not ${inShort(startIndex)}`);
   let position = startIndex;
   let page: ChunkRecord[] = [];
   let cancelled = false;
@@ -71,19 +71,19 @@ export function readableOf({ run, stream, startIndex = 0, store: find }: Source)
   async function next(): Promise<ChunkRecord | undefined> {
     const store = await find();
     if (position < 0) position = Math.max(0, (await store.runs.tail(run, stream)) + 1 + position);
-    const look = () => store.runs.chunks({ run, stream, from: position, limit: pageChunks, bytesMax: pageBytesMax });
-    for (let looks = 0; page.length === 0; looks++) {
-      page = [...(await look())];
+    const readPage = () => store.runs.chunks({ run, stream, from: position, limit: pageChunks, bytesMax: pageBytesMax });
+    for (let polls = 0; page.length === 0; polls++) {
+      page = [...(await readPage())];
       if (page.length > 0 || cancelled) break;
-      // Listened for before it looks again: what comes in between is not missed.
-      const waiting = waitForChange(store, run, lookMs(looks), true);
+      // Subscribe before reading again, so that a chunk written in between is not missed.
+      const waiting = waitForChange(store, run, pollDelayMs(polls), true);
       wake = waiting.stop;
       try {
         const record = await store.runs.read(run);
         if (record === undefined) throw new RunNotFoundError(run);
-        noticeOverdue(store, [record]);
-        page = [...(await look())];
-        // Read after the status: nothing is written behind the end.
+        warnIfOverdue(store, [record]);
+        page = [...(await readPage())];
+        // Read chunks after the status: no chunk is written after the run has ended.
         if (page.length === 0 && hasEnded(record.status)) return undefined;
         if (page.length === 0 && !cancelled) {
           await claimAwaitedRun(store, run);
@@ -98,7 +98,7 @@ export function readableOf({ run, stream, startIndex = 0, store: find }: Source)
 
   async function pull(controller: ReadableStreamDefaultController): Promise<void> {
     if (currentExecution())
-      throw new ContextError("the chunks of a stream", "a step (hand the stream to one as an argument), or outside of workflows");
+      throw new ContextError("the chunks of a stream", "a step (pass the stream to a step as an argument), or outside of workflows");
     for (;;) {
       const chunk = await next();
       if (cancelled) return;
@@ -125,7 +125,7 @@ export function readableOf({ run, stream, startIndex = 0, store: find }: Source)
   return Object.defineProperty(readable, "nextIndex", { get: nextIndex }) as RunReadable;
 }
 
-/** Reads one chunk at a time: the index of the chunk that a read returned is the one before `nextIndex`. */
+/** Reads one chunk at a time, so the index of the chunk that a read returned is `nextIndex` - 1. */
 function entriesOf(readable: ReadableStream, nextIndex: () => number): ReadableStream<[number, unknown]> {
   const reader = readable.getReader();
   return new ReadableStream(

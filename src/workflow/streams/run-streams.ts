@@ -7,7 +7,7 @@ import type { Draft } from "../journal/draft.js";
 import { pendingForever, type Requests } from "../replay/requests.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
 
-/** The run whose code writes. */
+/** The run whose code writes to streams. */
 interface StreamingRun {
   readonly store: Store;
   now(): number;
@@ -15,12 +15,12 @@ interface StreamingRun {
   readonly draft: Pick<Draft, "writeChunks">;
 }
 
-/** The workflow itself among the writers of its streams: no call of a step has this id. */
+/** The writer id of workflow code. No step call has this id. */
 const writer = "run";
 
 /**
- * What the code of a workflow writes to streams: requests, as everything that it asks for. They are in the store with
- * the entry that says so, and a replay finds them there and writes nothing again.
+ * Writes of workflow code to streams. They are journaled requests: the chunks are committed together with the journal entry,
+ * and a replay finds the entry and does not write again.
  */
 export class RunStreams implements StreamTarget {
   readonly #run: StreamingRun;

@@ -5,7 +5,7 @@ import type { StreamTarget } from "../define/stream-target.js";
 import type { ChunkAuthor, ChunkBuffer } from "./chunk-buffer.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
 
-/** Not in the store yet, of one attempt: from here on a writer has to wait. */
+/** Limits of unsaved chunks of one attempt. Beyond them `write` waits. */
 const unsavedChunksMax = 1000;
 const unsavedBytesMax = 1024 * 1024;
 
@@ -16,8 +16,8 @@ interface Attempt {
 }
 
 /**
- * What one attempt of a step writes to streams. Chunks go to the store as they come; what ends a stream goes with the
- * step's verdict: an attempt that is tried again must not have closed anything.
+ * Stream writes of one attempt of a step. Chunks are sent to the store immediately; the end of a stream is committed with
+ * the step's verdict, because an attempt that is retried must not have closed a stream.
  */
 export class StepWriter implements StreamTarget, ChunkAuthor {
   readonly #body: Attempt;
@@ -32,7 +32,7 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
     this.#body = body;
   }
 
-  /** Resolves when there is room for more; durable it is at the latest with the step's result. */
+  /** Resolves when there is room for more chunks. The chunk is durable at the latest with the step's result. */
   async write(stream: string, value: unknown): Promise<void> {
     this.#check(stream);
     const { id: writer, attempt, execution } = this.#body;
@@ -55,12 +55,12 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
     if (!this.#ends.has(stream)) this.#ends.set(stream, this.#endOf(stream, { kind: "error", data: encodeError(reason) }));
   }
 
-  /** What goes with the verdict. */
+  /** Stream ends to commit with the verdict. */
   get ends(): readonly Chunk[] {
     return [...this.#ends.values()];
   }
 
-  /** All that was written is in the store, also what the body has not waited for. */
+  /** Resolves when all chunks are in the store, including writes that the body did not await. */
   async settled(): Promise<void> {
     const { clock } = this.#body.execution.store;
     for (let before = -1; before !== this.#total; ) {
@@ -70,7 +70,7 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
     }
   }
 
-  /** The attempt is over: what its body still writes is refused. */
+  /** The attempt has ended: later writes of its body are rejected. */
   seal(): void {
     this.failed(this.#over());
   }
@@ -104,7 +104,7 @@ export class StepWriter implements StreamTarget, ChunkAuthor {
   }
 
   #over(): Error {
-    return new Error(`streams cannot be written any more: this attempt of step ${this.#body.id} is over`);
+    return new Error(`cannot write to streams: this attempt of step ${this.#body.id} is over`);
   }
 
   async #until(there: () => boolean): Promise<void> {

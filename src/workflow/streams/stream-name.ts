@@ -1,19 +1,20 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import type { OptionNames } from "../../core/errors/known-options.js";
 
+/** Selects a stream of a run. */
 export interface StreamOptions {
-  /** Which stream of the run. Default: the one that `run.readable` is. */
+  /** Name of the stream. Default: the stream that `run.readable` reads. */
   readonly namespace?: string;
 }
 
 export const streamOptionNames: OptionNames<StreamOptions> = { namespace: true };
 
-/** What code written for the Workflow DevKit calls `StreamOptions`. */
+/** The name of `StreamOptions` in the Workflow DevKit. */
 export type WorkflowWritableStreamOptions = StreamOptions;
 
 const nameCharsMax = 128;
 
-/** Names that begin with "$" are our own: results that are streams, values that are put aside, answers to webhooks. */
+/** Names that begin with "$" are reserved: for streams in results of steps, and for long values stored beside the journal. */
 export function streamName({ namespace = "default" }: StreamOptions): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters it refuses
   if (typeof namespace === "string" && /^[^$\u0000-\u001f\u007f][^\u0000-\u001f\u007f]*$/.test(namespace))

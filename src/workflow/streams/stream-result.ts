@@ -7,7 +7,7 @@ import type { StreamTarget } from "../define/stream-target.js";
 import { readingStore } from "../process/ambient-store.js";
 import { readableOf } from "./readable.js";
 
-/** A stream of a run, by name: what is kept of a ReadableStream. */
+/** Stored form of a ReadableStream: the name of a stream of a run. */
 interface StreamReference {
   readonly run: string;
   readonly stream: string;
@@ -15,27 +15,28 @@ interface StreamReference {
 
 const references = new WeakMap<ReadableStream, StreamReference>();
 
-/** The store of a caller that decodes values of it: streams in them are read there. */
-let givenStore: Store | undefined;
+/** The store from which values are being decoded: streams in these values are read from it. */
+let decodingStore: Store | undefined;
 
+/** Runs a synchronous decode of values that come from `store`. */
 export function inStore<T>(store: Store, decoding: () => T): T {
-  const before = givenStore;
-  givenStore = store;
+  const before = decodingStore;
+  decodingStore = store;
   try {
     return decoding();
   } finally {
-    givenStore = before;
+    decodingStore = before;
   }
 }
 
 function referenceOf({ run, stream }: StreamReference): ReadableStream {
-  const store = givenStore;
+  const store = decodingStore;
   const readable = readableOf({ run, stream, store: () => readingStore(store ?? currentStep()?.execution.store) });
   references.set(readable, { run, stream });
   return readable;
 }
 
-/** The body of a step: its streams are named by its call. */
+/** The body of a step. Streams in its result are named after its call. */
 interface DrainInto {
   readonly execution: { readonly id: string };
   readonly id: string;
@@ -44,8 +45,9 @@ interface DrainInto {
 }
 
 /**
- * A result with its streams drained into streams of the run, and references in their place. Die on the way, and the next
- * attempt writes them again, in the same places. A promise only where there are streams: most results have none.
+ * Drains the streams in a result into streams of the run and replaces them by references. If the process dies on the way,
+ * the next attempt writes the same chunks at the same indexes. Returns a promise only if there are streams: most results
+ * have none.
  */
 export function drainStreams(value: unknown, to: DrainInto): unknown {
   const streams = streamsIn(value);
@@ -59,7 +61,7 @@ async function drainAll(value: unknown, streams: readonly ReadableStream[], to: 
     await drain(source, stream, to.writer, to.signal);
     kept.set(source, referenceOf({ run: to.execution.id, stream }));
   }
-  return replaced(value, kept);
+  return replaceStreams(value, kept);
 }
 
 async function drain(source: ReadableStream, stream: string, writer: StreamTarget, signal: AbortSignal): Promise<void> {
@@ -68,7 +70,7 @@ async function drain(source: ReadableStream, stream: string, writer: StreamTarge
   await writer.end(stream);
 }
 
-/** The streams in a value that are not kept yet, in order. Each object is looked at once: a value may have cycles. */
+/** The streams in a value that are not references yet, in order. Each object is visited once, because a value may have cycles. */
 function streamsIn(value: unknown): readonly ReadableStream[] {
   if (typeof value !== "object" || value === null) return [];
   const seen = new Set<unknown>();
@@ -84,13 +86,13 @@ function streamsIn(value: unknown): readonly ReadableStream[] {
     look(value);
     return found;
   } catch {
-    // A getter that throws, or a value too deep to walk: the codec says what is wrong with it, and where.
+    // A getter threw, or the value is nested too deeply: the codec reports this, with the path.
     return [];
   }
 }
 
-/** A copy with references in the place of streams. */
-function replaced(value: unknown, kept: ReadonlyMap<unknown, ReadableStream>): unknown {
+/** A copy of the value with references in place of streams. */
+function replaceStreams(value: unknown, kept: ReadonlyMap<unknown, ReadableStream>): unknown {
   const copies = new Map<unknown, unknown>(kept);
   const copy = (one: unknown): unknown => {
     if (copies.has(one)) return copies.get(one);
@@ -103,7 +105,7 @@ function replaced(value: unknown, kept: ReadonlyMap<unknown, ReadableStream>): u
   return copy(value);
 }
 
-/** As by assignment, but for "__proto__", which is then a member as any other. */
+/** Attributes of a normal property. defineProperty instead of assignment, so that "__proto__" is a property like any other. */
 const open = { enumerable: true, configurable: true, writable: true };
 
 addKind<ReadableStream, StreamReference>({
@@ -114,7 +116,7 @@ addKind<ReadableStream, StreamReference>({
     if (reference !== undefined) return reference;
     throw new InvalidInputError(
       "value",
-      "is a ReadableStream that nobody has kept: return it from a step, which writes its chunks to the run",
+      "is a ReadableStream that is not stored: return it from a step, which writes its chunks to the run",
     );
   },
   make: referenceOf,

@@ -6,12 +6,12 @@ import { ContextError } from "../define/errors.js";
 import type { StreamTarget } from "../define/stream-target.js";
 import { type StreamOptions, streamName, streamOptionNames } from "./stream-name.js";
 
-/** The streams that we made, by name: so that a workflow can hand them to its steps. */
+/** Names of the streams made here, so that a workflow can pass a writable to its steps. */
 const names = new WeakMap<WritableStream, string>();
 
 /**
- * A stream of this run, to write to: bytes, or any values. Whoever has the run reads it by `run.getReadable()`, now or
- * later, here or in another process.
+ * Returns the writable side of a stream of this run. Chunks are bytes or any values that can be stored. Any process can read
+ * the stream with `run.getReadable()`, now or later. Throws ContextError outside of a workflow or step.
  *
  * @example
  * const writer = getWritable<string>().getWriter();
@@ -25,7 +25,7 @@ export function getWritable<Chunk = unknown>(options: StreamOptions = {}): Writa
   return writableOf(stream) as WritableStream<Chunk>;
 }
 
-/** Bound to where it is made, and to a step that it is handed to. */
+/** Writes for the workflow or step that made it; a writable that a workflow made writes for the step it is passed to. */
 function writableOf(stream: string): WritableStream {
   const made = currentStep() ?? currentExecution();
   const target = () => {
@@ -53,19 +53,19 @@ function currentTarget(): StreamTarget {
 const kindName = "WritableStream";
 
 /**
- * Refuses an encoded value that leaves its run and has a writable of that run in it. What is stored of a writable is the
- * name of its stream, so in another run it would silently write to a stream of that other run.
+ * Rejects an encoded value that leaves its run and contains a writable of that run. A writable is stored as the name of its
+ * stream, so in another run it would silently write to a stream of that other run.
  */
 export function withoutWritable(what: string, text: string): string {
   if (!holdsWritable(text)) return text;
   throw new InvalidInputError(
     what,
-    "holds a WritableStream of getWritable(), which belongs to its run: another run cannot write to it. " +
-      "Let that run write to its own stream and read it with getRun(id).getReadable(), or hand the writable to a step of this run",
+    "contains a WritableStream of getWritable(), which belongs to its run: another run cannot write to it. " +
+      "Let the other run write to its own stream and read that with getRun(id).getReadable(), or pass the writable to a step of this run",
   );
 }
 
-/** In devalue's text only a value of this kind looks like that: inside of a string the quotes are escaped. */
+/** In the encoded text (devalue) only a value of this kind contains this sequence: inside a string the quotes are escaped. */
 function holdsWritable(text: string): boolean {
   return text.includes(`["${kindName}",`);
 }
@@ -76,7 +76,7 @@ addKind<WritableStream, string>({
   keep(writable) {
     const stream = names.get(writable);
     if (stream !== undefined) return stream;
-    throw new InvalidInputError("value", "is a WritableStream that is not the run's: hand over one that getWritable() has made");
+    throw new InvalidInputError("value", "is a WritableStream that does not belong to a run: pass one that getWritable() returned");
   },
   make: writableOf,
 });

@@ -1,13 +1,13 @@
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
-import { lookMs } from "./run-change.js";
+import { pollDelayMs } from "./run-change.js";
 
-/** Waits for a hook that a run has not created yet. False: the time is over, and no hook has the token. */
+/** Waits until a run creates a hook with this token. False if there is none by the time `until`. */
 export async function hookAppears(store: Store, token: string, until: number): Promise<boolean> {
-  for (let looks = 0; ; looks++) {
+  for (let polls = 0; ; polls++) {
     const leftMs = until - store.clock.now();
     if (leftMs <= 0) return false;
-    await sleep(store.clock, Math.min(lookMs(looks), leftMs));
+    await sleep(store.clock, Math.min(pollDelayMs(polls), leftMs));
     if ((await store.runs.hook(token)) !== undefined) return true;
   }
 }

@@ -6,82 +6,82 @@ import { adviceOn } from "./overdue-advice.js";
 
 /** Five polls of a worker with default options: by then a worker with room would have claimed the run. */
 const overdueMs = 5000;
-/** Runs that one warning names. */
+/** Maximum number of runs that one warning names. */
 const namedMax = 5;
-/** Runs that a store's handle remembers to have warned of. */
+/** Maximum number of runs per store for which the process remembers that it has warned. */
 const warnedMax = 10_000;
 
-/** How often a process that only starts runs looks whether they are executed. */
-const lookEveryMs = 60_000;
-const lookedAtMax = 100;
+/** How often a process that only starts runs checks whether they are executed. */
+const checkEveryMs = 60_000;
+const checkedRunsMax = 100;
 
-interface Known {
+interface OverdueState {
   readonly warned: Set<string>;
-  /** By workflow, on the handle's clock. */
-  readonly lookedAt: Map<string, number>;
-  /** The store's time minus the handle's clock. */
+  /** Time of the last check by workflow, on the clock of the store object. */
+  readonly checkedAt: Map<string, number>;
+  /** Time of the database minus the clock of the store object. */
   offset: number | undefined;
 }
 
-const handles = new WeakMap<Store, Known>();
+const states = new WeakMap<Store, OverdueState>();
 
 /**
- * Called with every run that is read for the caller. Runs that no worker claims, though they have been due for several polls, are
- * named in a warning, once each: a caller that waits for them would wait without end.
+ * Called with every run that is read for a caller. Warns, once per run, about runs that no worker has claimed although they
+ * have been due for several polls: a caller that waits for such a run would wait forever.
  */
-export function noticeOverdue(store: Store, runs: readonly (RunRecord | undefined)[]): void {
+export function warnIfOverdue(store: Store, runs: readonly (RunRecord | undefined)[]): void {
   const suspected = runs.filter((run): run is RunRecord => run !== undefined && mayBeOverdue(store, run));
   if (suspected.length > 0) void warnOfOverdue(store, suspected).catch(() => {});
 }
 
-/** Called at a start in a process without a worker: whether earlier runs of the workflow were claimed by any. */
-export function lookForOverdue(store: Store, workflow: string): void {
-  const { lookedAt } = knownOf(store);
+/** Called when a process without a worker starts a run: checks whether any worker has claimed earlier runs of the workflow. */
+export function checkForOverdue(store: Store, workflow: string): void {
+  const { checkedAt } = stateOf(store);
   const now = store.clock.now();
-  if (now - (lookedAt.get(workflow) ?? Number.NEGATIVE_INFINITY) < lookEveryMs) return;
-  lookedAt.set(workflow, now);
+  if (now - (checkedAt.get(workflow) ?? Number.NEGATIVE_INFINITY) < checkEveryMs) return;
+  checkedAt.set(workflow, now);
   void store.runs
-    .list({ workflow, status: "pending", limit: lookedAtMax })
-    .then((runs) => noticeOverdue(store, runs))
+    .list({ workflow, status: "pending", limit: checkedRunsMax })
+    .then((runs) => warnIfOverdue(store, runs))
     .catch(() => {});
 }
 
-function knownOf(store: Store): Known {
-  const known = handles.get(store) ?? { warned: new Set<string>(), lookedAt: new Map<string, number>(), offset: undefined };
-  handles.set(store, known);
-  return known;
+function stateOf(store: Store): OverdueState {
+  const state = states.get(store) ?? { warned: new Set<string>(), checkedAt: new Map<string, number>(), offset: undefined };
+  states.set(store, state);
+  return state;
 }
 
-/** By this machine's clock while the store's time is not known: reads of runs that are fine must not cost a second read. */
+/** Uses the clock of this machine until the time of the database is known, so that healthy runs do not cost a second read. */
 function mayBeOverdue(store: Store, run: RunRecord): boolean {
-  const { warned, offset } = knownOf(store);
+  const { warned, offset } = stateOf(store);
   const now = offset === undefined ? Date.now() : store.clock.now() + offset;
   return !warned.has(run.id) && isOverdue(run, now);
 }
 
 function isOverdue({ status, wakeAt, avoidUntil }: RunRecord, now: number): boolean {
-  // A run that diverged says so itself, and the workers that could not execute it wait on purpose.
+  // `avoidUntil`: after a divergence, the workers that could not execute the run wait on purpose.
   return wakeAt !== null && Math.max(wakeAt, avoidUntil ?? 0) + overdueMs < now && !hasEnded(status);
 }
 
 async function warnOfOverdue(store: Store, suspected: readonly RunRecord[]): Promise<void> {
-  const known = knownOf(store);
-  // Nothing is claimed by an owner without workflows; the answer has the store's time.
+  const state = stateOf(store);
+  // A claim without workflows claims nothing; its answer has the time of the database.
   const { now } = await store.runs.claim({ owner: "", workflows: [], leaseMs: 1000, limit: 1 });
-  known.offset = now - store.clock.now();
+  state.offset = now - store.clock.now();
   const workers = await store.runs.workers();
   if (isWorkerBeginning()) return;
   const here = workerOf(store);
   const isNotListedYet = here !== undefined && workers.every(({ id }) => id !== here.owner);
   if (isNotListedYet) return;
-  const overdue = suspected.filter((run) => isOverdue(run, now) && !known.warned.has(run.id) && !hasNewWorker(run, workers, now));
-  if (known.warned.size > warnedMax) known.warned.clear();
-  for (const { id } of overdue) known.warned.add(id);
+  const overdue = suspected.filter((run) => isOverdue(run, now) && !state.warned.has(run.id) && !hasNewWorker(run, workers, now));
+  if (state.warned.size > warnedMax) state.warned.clear();
+  for (const { id } of overdue) state.warned.add(id);
   for (const workflow of new Set(overdue.map((run) => run.workflow)))
     warn(workflow, { runs: overdue.filter((run) => run.workflow === workflow), workers, now });
 }
 
-/** After a restart there may be many runs to claim: a worker that has just begun gets as long as a run. */
+/** A worker that has just started gets the same time: after a restart it may have many runs to claim. */
 function hasNewWorker({ workflow }: RunRecord, workers: readonly WorkerRecord[], now: number): boolean {
   return workers.some(({ live, workflows, startedAt }) => live && startedAt + overdueMs > now && workflows.includes(workflow));
 }

@@ -8,7 +8,7 @@ import { AmbiguousNameError } from "../define/errors.js";
 import { releaseToOthers, stillListed, untriedWorker } from "../execute/avoidance.js";
 import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
-import { broughtBack, withLongValues } from "../journal/aside.js";
+import { loadAside, withLongValues } from "../journal/aside.js";
 import { History } from "../journal/history.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
@@ -17,24 +17,23 @@ interface Adopter {
   readonly live: Map<string, Execution>;
   readonly workflow: (name: string) => WorkflowDefinition | undefined;
   readonly stopped: () => boolean;
-  /** False for every other run while a suspect is here: the next renewal gives the run back. */
+  /** False for all other runs while a suspect is here: the next renewal releases them. */
   readonly mayExecute: (id: string) => boolean;
-  /** A run that is ours, and has to be read again. */
+  /** Adopts a run that this worker owns and has read again. */
   readonly again: (claimed: Claimed, heldAt: number) => Promise<void>;
 }
 
 /**
- * What the store says about a run, on its way to an execution. A claim and a reload may read the same run at the same time, in
- * the same epoch. When one of them has made an execution of it, which may have written and left since, what the other one has
- * read is outdated: a second execution would write an entry of the same number and epoch, which the store takes for the first
- * one's, sent again.
+ * A read of a run that is about to become an execution. A claim and a reload may read the same run at the same time, in the same
+ * epoch. If one of them has made an execution, which may have written and left since, the other read is outdated: a second
+ * execution would write an entry with the same number and epoch, which the store would take for a repeated write of the first.
  */
 interface RunRead {
   readonly run: string;
   isOutdated: boolean;
 }
 
-/** Makes an execution of a run that the store has given us. */
+/** Makes executions of runs that this worker has claimed. */
 export class Adoption {
   readonly #adopter: Adopter;
   readonly #reloading = new Set<string>();
@@ -45,7 +44,7 @@ export class Adoption {
     this.#adopter = adopter;
   }
 
-  /** Whether the run is here, or on its way back here. */
+  /** Whether the run is here, or is being loaded again. */
   has(id: string): boolean {
     return this.#adopter.live.has(id) || this.#reloading.has(id);
   }
@@ -73,10 +72,10 @@ export class Adoption {
       workflow = this.#adopter.workflow(run.workflow);
       history = new History(journal);
       history.deliveries = await withLongValues(host.store, run.id, history.deliveries);
-      input = await broughtBack(host.store, run.id, run.input);
+      input = await loadAside(host.store, run.id, run.input);
       args = decode(input) as unknown[];
     } catch (error) {
-      // When the store is away, the next renewal finds that the run is ours and not here.
+      // The store is unreachable: the next renewal finds that this worker owns the run but does not execute it.
       if (error instanceof UnreachableError || error instanceof NotKnownError) throw error;
       return await this.#putAside(run, error);
     }
@@ -91,8 +90,8 @@ export class Adoption {
   }
 
   /**
-   * The run, unless this worker could not execute it before and another live worker has not tried it yet: then that one is left the
-   * run, without executing any code of it here.
+   * Returns the run, unless this worker could not execute it before and there is a live worker that has not tried it yet: then
+   * the run is released to that worker, without executing its code here.
    */
   async #mine(run: RunRecord): Promise<RunRecord | undefined> {
     if (run.avoid.length === 0) return run;
@@ -108,7 +107,7 @@ export class Adoption {
     return undefined;
   }
 
-  /** One read for all runs of a claim. */
+  /** One read of the workers for all runs of a claim. */
   #workers(): Promise<readonly WorkerRecord[]> {
     this.#listing ??= this.#adopter.host.store.runs.workers().finally(() => {
       this.#listing = undefined;
@@ -116,11 +115,11 @@ export class Adoption {
     return this.#listing;
   }
 
-  /** It can't be read here: no key for it, a class that is not registered, or a name that several workflows had. Other workers may be able to. */
+  /** The run cannot be decoded here: a missing encryption key, a class that is not registered, or an ambiguous name. Other workers may be able to. */
   async #putAside(run: RunRecord, error: unknown): Promise<void> {
     const message = error instanceof Error ? error.message : String(error);
     const why = storable(AmbiguousNameError.is(error) ? message : `its input or journal cannot be read: ${message}`);
-    process.emitWarning(`run "${run.id}" is left alone: ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
+    process.emitWarning(`this worker cannot execute run "${run.id}": ${why}`, { type: "OnceflowWarning", code: "ONCEFLOW_RUN_UNREADABLE" });
     await this.#release(run, `${why}.`);
   }
 
@@ -130,7 +129,7 @@ export class Adoption {
     await host.store.commit({ run: releaseWithoutEntry(id, epoch, then) });
   }
 
-  /** Its predecessor wrote one more entry before it noticed. If the run is still ours, we go on from there. */
+  /** The previous owner wrote one more entry before it noticed that it had lost the run. If this worker still owns the run, it continues from there. */
   async reload({ id, epoch, writer }: HostedRun): Promise<void> {
     const { host, stopped, again } = this.#adopter;
     const read: RunRead = { run: id, isOutdated: false };
@@ -142,7 +141,7 @@ export class Adoption {
         return;
       if (!stopped()) await again({ ...now, lapsed: true }, writer.heldAt);
     } catch {
-      // The next renewal finds it again.
+      // The next renewal finds the run again.
     } finally {
       this.#reads.delete(read);
       this.#reloading.delete(id);

@@ -1,11 +1,11 @@
 /**
- * Node emits "beforeExit" when nothing keeps the process alive. Workers in the background release their runs then, so that other
- * workers need not wait for their leases.
+ * Node emits "beforeExit" when nothing keeps the process alive. Background workers release their runs then, so that other
+ * workers need not wait until the leases expire.
  */
 const releases = new Set<() => Promise<void>>();
 
 export function onBeforeExit(release: () => Promise<void>): () => void {
-  // One listener for all workers: Node warns of a leak when there are many.
+  // One listener for all workers: Node warns about a leak if there are many.
   if (releases.size === 0) process.on("beforeExit", releaseAll);
   releases.add(release);
   return () => {
@@ -15,6 +15,6 @@ export function onBeforeExit(release: () => Promise<void>): () => void {
 }
 
 function releaseAll(): void {
-  // When the store does not answer, the lease runs out.
+  // If the store does not answer, the leases expire.
   for (const release of releases) void release().catch(() => {});
 }

@@ -3,7 +3,7 @@ import { definitionOf, type WorkflowDefinition, type WorkflowFunction } from "..
 import { checkWorkerOptions, type WorkerOptions } from "../process/worker-options.js";
 
 export interface CheckedWorkerOptions extends Required<Omit<WorkerOptions, "workflows" | "version">> {
-  /** By name. Undefined: everything that is defined in this process. */
+  /** Workflows by name. Undefined for all workflows defined in this process. */
   readonly named: ReadonlyMap<string, WorkflowDefinition> | undefined;
   readonly version: string | null;
 }

@@ -9,36 +9,36 @@ interface Claimer {
   readonly store: Store;
   readonly owner: string;
   readonly leaseMs: number;
-  /** Names of what is worked on. */
+  /** Names of the workflows that the worker executes. */
   readonly workflows: readonly string[];
   readonly stopped: boolean;
-  /** How many more runs there is room for. */
+  /** How many more runs the worker can take. */
   readonly room: number;
-  /** Whether a suspect may come with the next claim. */
+  /** Whether the next claim may bring a suspect. */
   readonly takesSuspect: boolean;
   now(): number;
-  /** The store's time, as it was told. */
+  /** Updates the estimate of the store's time. */
   learn(now: number): void;
   troubled(what: string, times: number, error: unknown): void;
 }
 
 interface ClaimsOptions {
-  /** Makes executions of what was claimed. `heldAt`: when the store was asked, by this process's clock. */
+  /** Executes claimed runs. `heldAt`: when the claim was sent, on this process's clock. */
   readonly take: (claimed: readonly Claimed[], heldAt: number) => Promise<void>;
   readonly pollMs: number;
   readonly auto: boolean;
   readonly background: boolean;
 }
 
-/** The longest delay before a claim that failed is repeated. Three failures in a row are reported: seconds of trouble, not one broken connection. */
+/** Maximum delay before a failed claim is repeated. */
 const retryMsMax = 1000;
 
-/** Claims runs that are due: when the store reports a change, at the next known time, and every `pollMs`. */
+/** Claims due runs: when the store reports a change, when the next run is known to be due, and every `pollMs`. */
 export class Claims {
   readonly #worker: Claimer;
   readonly #options: ClaimsOptions;
   readonly #loop: PollLoop;
-  /** How many runs the claim that is under way brings. */
+  /** The claim in progress, if there is one: resolves to the number of claimed runs. */
   #claiming: Promise<number> | undefined;
   #hasMore = false;
   #warned = "";
@@ -50,7 +50,7 @@ export class Claims {
     const { pollMs, background } = options;
     const poller: Poller = {
       poll: () => this.#poll(),
-      reportFailure: (error, failures) => worker.troubled("looking for runs that are due", failures, error),
+      reportFailure: (error, failures) => worker.troubled("polling for due runs", failures, error),
       isClosed: () => store.closed,
     };
     this.#loop = new PollLoop(store.clock, poller, {
@@ -63,12 +63,12 @@ export class Claims {
     return this.#claiming !== undefined;
   }
 
-  /** Whether the last claim may have left runs that are due, for lack of room. */
+  /** Whether the last claim may have left due runs, because there was no room for more. */
   get hasMore(): boolean {
     return this.#hasMore;
   }
 
-  /** Resolves when no claim is under way, however that ended. */
+  /** Resolves when the claim in progress has ended, also if it failed. */
   async claimEnds(): Promise<void> {
     await this.#claiming?.catch(() => {});
   }
@@ -77,30 +77,30 @@ export class Claims {
     void this.#loop.stop();
   }
 
-  /** Claims now; if a claim is under way, once more afterwards. */
+  /** Claims now; if a claim is in progress, once more after it. */
   pollNow(): void {
     if (this.#options.auto && !this.#worker.stopped) this.#loop.pollNow();
   }
 
-  /** Claims in `ms` at the latest, or after `pollMs` if that is earlier. */
+  /** Claims after `ms` or `pollMs`, whichever is earlier. */
   pollWithin(ms: number): void {
     const { auto, pollMs } = this.#options;
     if (auto && !this.#worker.stopped) this.#loop.pollWithin(Math.max(0, Math.min(ms, pollMs)));
   }
 
   async #poll(): Promise<void> {
-    // It may be for one run only.
+    // The claim in progress may be for one run only.
     while (this.#claiming !== undefined) await this.claimEnds();
     try {
       await this.claim();
     } catch (error) {
-      // An option that a step does not have stays wrong until the code changes: no trouble of the store.
+      // An invalid step option stays invalid until the code changes: this is not a problem of the store.
       if (!(error instanceof InvalidInputError)) throw error;
       this.#warnOf(error);
     }
   }
 
-  /** Claims runs that are due, as far as there is room. A claim that is under way counts as this one. */
+  /** Claims due runs, as many as there is room for. If a claim is in progress, returns its result. */
   async claim(): Promise<number> {
     if (this.#claiming !== undefined) return await this.#claiming;
     try {
@@ -111,14 +111,14 @@ export class Claims {
     }
   }
 
-  /** Claims this run if it is due, whether there is room or not. */
+  /** Claims this run if it is due, even if the worker is full. */
   async claimRun(run: string): Promise<void> {
     while (this.#claiming !== undefined) await this.claimEnds();
     if (this.#worker.stopped) return;
     await this.#claimBy(() => this.#claimThis(run));
   }
 
-  /** Until it ends, runs on their way here must not be given back (run-leases.ts): so it is known to be under way. */
+  /** Sets `#claiming` until the claim has ended, because run-leases.ts must not release runs that are being claimed. */
   async #claimBy(claim: () => Promise<number>): Promise<number> {
     this.#claiming = runOutside(claim);
     try {
@@ -140,7 +140,7 @@ export class Claims {
   async #claimDue(): Promise<number> {
     const { store, owner, leaseMs, workflows, stopped, room, takesSuspect: suspects } = this.#worker;
     this.#hasMore = false;
-    // A stopped worker would not renew what it claims.
+    // A stopped worker would not renew the leases of claimed runs.
     if (stopped) return 0;
     checkSteps();
     const limit = Math.min(room, 100);

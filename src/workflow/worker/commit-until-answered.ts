@@ -5,16 +5,16 @@ import { afterEffect, beforeEffect } from "../../core/work/until-answered.js";
 import type { Refusal } from "../journal/departure.js";
 
 interface Committing {
-  /** False: it is of no use any more. */
+  /** False if the commit is not wanted any more. */
   readonly wanted: () => boolean;
   readonly answered: (operation: RunOperation, answer: RunAnswer) => void;
-  /** It cannot be written in this process, for a reason that is not its data. */
+  /** Called if the operation cannot be written in this process, for a reason other than its data. */
   readonly gaveUp: (operation: RunOperation, error: unknown) => void;
 }
 
 /**
- * The same operation until it is answered or refused for its data: a lost reply finds its own success. The start of a run comes
- * before every effect of it, and ends after 10 s.
+ * Repeats an operation until the store answers or rejects its data. Repeating is safe: an operation whose reply was lost finds
+ * its own success. The start of a run, which comes before all its effects, is repeated for at most 10 s.
  */
 export async function commitUntilAnswered(
   store: Store,
@@ -30,7 +30,7 @@ export async function commitUntilAnswered(
     return answer;
   } catch (error) {
     if (!wanted()) return undefined;
-    // An error of our own code would come again at every try: the run fails with it, instead of being repeated by the next owner.
+    // A bug of this package would recur at every try: the run fails with it, instead of being repeated by the next owner.
     const refused = error instanceof StoreRefusedError || !(error instanceof OnceflowError);
     if (refused && !store.closed) return { kind: "refused", error };
     return void gaveUp(operation, error);

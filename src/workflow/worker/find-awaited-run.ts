@@ -2,23 +2,22 @@ import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { readOpenRequests } from "../journal/read-open-requests.js";
 
-/** Runs that are read to find one that can be executed. */
+/** Maximum number of runs that are read to find one that can be executed. */
 const runsMax = 100;
 const entriesMax = 10_000;
 
 interface AwaitedQuery {
   /** The run that a step here waits for. */
   readonly run: string;
-  /** Names of what the worker executes. */
+  /** Names of the workflows that the worker executes. */
   readonly workflows: readonly string[];
-  /** The store's time. */
+  /** Time of the store. */
   readonly now: () => number;
 }
 
 /**
- * The run that a step here waits for, or the first run found that it waits for, if one of them is due. A full worker
- * executes it all the same: so every run beyond its concurrency is one that a step here waits for, directly or through
- * children.
+ * Finds a due run among the run that a step here waits for and the runs that this run waits for. A full worker executes it
+ * anyway, so every run beyond its concurrency is one that a step here waits for, directly or through children.
  */
 export async function findAwaitedRun(store: Store, { run, workflows, now }: AwaitedQuery): Promise<string | undefined> {
   const seen = new Set<string>();

@@ -10,15 +10,15 @@ import { warnNotWritten } from "../journal/not-written.js";
 import { lateVerdict } from "../steps/late-verdict.js";
 import type { BodyOutcome, LateBody } from "../steps/step-body.js";
 
-/** Bodies that are followed at once. One that never ends is followed as long as the process lives, so there is a bound. */
+/** Maximum number of bodies that are followed at the same time. A body that never ends is followed as long as the process lives. */
 const followedMax = 1000;
 
 /** The worker that executed the run. */
 interface LateHost {
   readonly store: Store;
-  /** The store's time. */
+  /** Time of the store. */
   now(): number;
-  /** Tries until it is answered; undefined when it is of no use any more. */
+  /** Retries until the store answers; undefined if the commit is not wanted any more. */
   commit(operation: RunOperation, wanted: () => boolean): Promise<RunAnswer | Refusal | undefined>;
 }
 
@@ -31,13 +31,13 @@ interface LeavingRun {
 interface EndedRun {
   readonly id: string;
   readonly epoch: number;
-  /** The entry of its end: a run of the same id that was started after a purge has another one. */
+  /** The entry with the end of the run: a run with the same id that was started after a purge has another one. */
   readonly entry: { readonly seq: number; readonly events: string };
 }
 
 /**
- * Bodies that still ran when their run ended: how they really end is recorded after the run's end. If the process dies before
- * that, a step in doubt stays in doubt, for a person.
+ * Step bodies that still ran when their run ended. Their real outcome is recorded in an entry after the end. If the process dies
+ * before that, a step whose outcome is unknown stays unknown, until an operator resolves it.
  */
 export class LateEnds {
   readonly #host: LateHost;
@@ -51,7 +51,7 @@ export class LateEnds {
 
   follow({ id, epoch, calls }: LeavingRun, { unsettled, entry }: EndDeparture): void {
     const run = { id, epoch, entry };
-    // A person may have resolved a step while the run ended; their mail was accepted, and no other owner will read it.
+    // An operator may have resolved a step while the run was ending: the mail was accepted, and no other owner will read it.
     if (unsettled > 0) this.#write(run, () => undefined);
     for (const body of calls.lateBodies) this.#add(run, body);
   }
@@ -69,13 +69,13 @@ export class LateEnds {
   #forget(body: LateBody): void {
     this.#followed.delete(body);
     process.emitWarning(
-      `more than ${followedMax} step bodies still run although their runs have ended; how ${body.id} ends will not be recorded. ` +
-        "Bodies should stop when their signal aborts.",
+      `more than ${followedMax} step bodies still run although their runs have ended; the outcome of ${body.id} will not be recorded. ` +
+        "Step bodies should stop when their signal aborts.",
       { type: "OnceflowWarning", code: "ONCEFLOW_LATE_BODIES" },
     );
   }
 
-  /** Undefined: a person was faster. */
+  /** Undefined if an operator was faster. */
   #eventOf(body: LateBody, outcome: BodyOutcome, { doubts, late }: EndedJournal): readonly Event[] | undefined {
     const { id, attempt, inDoubt } = body;
     const isOpen = inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
@@ -93,13 +93,13 @@ export class LateEnds {
         send: async (operation) => {
           const answer = await this.#host.commit(operation, () => !signal.aborted);
           if (answer?.kind !== "refused") return answer;
-          warnNotWritten(id, `has ended, and how one of its steps ended later is not recorded: ${messageOf(answer.error)}`);
+          warnNotWritten(id, `has ended, and the outcome of a step that ended later could not be recorded: ${messageOf(answer.error)}`);
           return undefined;
         },
         isOurs: (journal) => journal.hasEntry(entry),
         decide,
       });
-    // A failure is one of reading: the store is closed, or its text cannot be read here. The step stays in doubt.
+    // The journal could not be read: the store is closed, or this process cannot decode it. The outcome stays unknown.
     const writing = afterEffect(store, write, { what: `the late end of a step of run "${id}"`, signal }).then(
       () => {},
       () => {},
@@ -108,14 +108,14 @@ export class LateEnds {
     void writing.then(() => this.#writing.delete(writing));
   }
 
-  /** Resolves when the end of every step in doubt is recorded, or at `until`. */
+  /** Resolves when the outcomes of all steps that are unknown are recorded, or at `until`. */
   async settled(until: number): Promise<void> {
     const { clock } = this.#host.store;
     const waits = () => this.#writing.size > 0 || [...this.#followed].some(({ inDoubt }) => inDoubt);
     while (waits() && clock.now() < until) await sleep(clock, 5);
   }
 
-  /** What still runs is left alone. */
+  /** Stops following bodies that still run. */
   stop(): void {
     this.#stopped.abort(new Error("the worker has stopped"));
     this.#followed.clear();

@@ -1,10 +1,10 @@
 import type { Mail } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 
-/** How often the mail of all runs here is read, when some other process writes and writes. */
+/** Minimum delay between two reads of the mail of all runs, while other processes keep writing. */
 const mailEveryMs = 100;
 
-/** A run in memory that mail may come for. */
+/** A run in memory that may receive mail. */
 interface AddressedRun {
   readonly id: string;
   readonly gone: boolean;
@@ -14,11 +14,11 @@ interface AddressedRun {
 interface MailFetchOptions {
   readonly store: Store;
   readonly live: ReadonlyMap<string, AddressedRun>;
-  /** A run that has left is due again. */
+  /** Called if mail has made a run due that has left this worker. */
   readonly claimDue: () => void;
 }
 
-/** Brings runs that are in memory what came for them from outside. */
+/** Fetches mail for runs that are in memory. */
 export class MailFetch {
   readonly #options: MailFetchOptions;
   #isScheduled = false;
@@ -28,7 +28,7 @@ export class MailFetch {
     this.#options = options;
   }
 
-  /** The store has changed: there may be mail for any run here, also for one whose step is under way. */
+  /** The store has changed: there may be mail for any run here, also for a run whose step is running. */
   fetchAll(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -47,10 +47,10 @@ export class MailFetch {
     try {
       const mail = await store.runs.mail(run.id, run.mailbox.heard);
       if (!run.gone) run.mailbox.receive(mail);
-      // It has left meanwhile, and its mail has made it due.
+      // The run has left meanwhile, and its mail has made it due.
       else if (mail.length > 0) claimDue();
     } catch {
-      // The next renewal reports it again.
+      // The next renewal reports the mail again.
     }
   }
 }

@@ -5,7 +5,7 @@ import { History } from "../journal/history.js";
 import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
 import { type CrashLimit, crashReason } from "../steps/crash-limit.js";
 
-/** Mail is put aside with it, or the run would be due again at once. A cancel ends the run: no code is needed for that. */
+/** The entry that parks a run. It marks mail as consumed, because unread mail would make the run due again. A cancel mail ends the run, which does not need its code. */
 export function parkedEntry(of: { claimed: Claimed; limit: CrashLimit; now: number; owner: string }): Entry {
   const { run, mail } = of.claimed;
   const events: Event[] = [{ type: "claim", owner: of.owner, at: of.now, crashes: run.crashes }];
@@ -14,7 +14,7 @@ export function parkedEntry(of: { claimed: Claimed; limit: CrashLimit; now: numb
   if (mail.some(({ kind }) => kind === "cancel")) {
     const { attempts } = new History(of.claimed.journal);
     const cancelled = cancelledWithoutCode({ attempts, now: of.now });
-    // Its mail is not taken in: what a person has said about a step in doubt is found there after the end.
+    // The mail is not consumed: resolutions of operators are read from it after the end.
     return { ...entry, consumed: null, events: encodeEvents([...events, ...cancelled.events]), then: cancelled.then };
   }
   if (last !== null) events.push({ type: "park", at: of.now, mail: run.consumed });

@@ -6,8 +6,8 @@ import { storeWithWorker } from "./workers.js";
 const openBackoff: Backoff = { minMs: 1000, maxMs: 30_000 };
 
 /**
- * Opens the process's own store and begins its worker, in the background. A database that cannot be reached is tried again until it
- * can: the process may never use the store otherwise, and its runs would stand still.
+ * Opens the default store of the process and starts its worker, in the background. If the database is unreachable, it retries
+ * without end: otherwise a process that never uses the store itself would never execute runs.
  */
 export async function beginProcessWorker(): Promise<void> {
   for (let failures = 1; ; failures++) {
@@ -23,17 +23,17 @@ export async function beginProcessWorker(): Promise<void> {
   }
 }
 
-/** Options of a step and of the worker are named by the message; else it is the store. */
+/** The message of an InvalidInputError names the option; any other error is about the store. */
 function adviceOn(error: unknown): string {
   return error instanceof InvalidInputError
-    ? "Correct that, and start the process again."
-    : "Correct the store of configure({ store }), or ONCEFLOW_URL, and start the process again.";
+    ? "Correct the option and restart the process."
+    : "Correct configure({ store }) or ONCEFLOW_URL, and restart the process.";
 }
 
 function warn(error: unknown, isPassing: boolean): void {
   const why = error instanceof Error ? error.message : String(error);
-  const next = isPassing ? "It is tried again in the background." : `${adviceOn(error)} This process executes no workflow until then.`;
-  process.emitWarning(`the worker of this process could not begin: ${why}${/[.?!]$/.test(why) ? "" : "."} ${next}`, {
+  const next = isPassing ? "It keeps trying in the background." : `${adviceOn(error)} This process executes no workflows until then.`;
+  process.emitWarning(`the worker of this process could not start: ${why}${/[.?!]$/.test(why) ? "" : "."} ${next}`, {
     type: "OnceflowWarning",
     code: "ONCEFLOW_WORKER_NOT_STARTED",
   });

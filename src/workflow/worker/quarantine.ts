@@ -10,77 +10,79 @@ import { type CrashLimit, crashLimitOf } from "../steps/crash-limit.js";
 import { parkedEntry } from "./park-crashed.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
-interface Ward {
+/** The worker that executes suspects. */
+interface QuarantineHost {
   readonly host: Host;
   readonly live: ReadonlyMap<string, Execution>;
   adopt(claimed: Claimed, heldAt: number): Promise<void>;
-  /** The worker may claim again. */
-  look(): void;
+  /** Called when the worker may claim runs again. */
+  onFree(): void;
 }
 
 interface Waiting {
   readonly claimed: Claimed;
   readonly heldAt: number;
-  /** It is known not to be parked. */
+  /** It is certain that the run is not parked. */
   mayBegin: boolean;
 }
 
-/** How many leases a suspect waits for its next turn when the worker's other runs did not leave in time. */
+/** Delay, in leases, until a suspect is due again if the worker's other runs did not leave in time. */
 const retryLeases = 6;
 
 /**
- * Executes one suspect at a time, and nothing beside it: a run that was in memory when two owners in a row died, and may
- * be what killed them. If it kills this process too, no other run dies with it, and the death counts against it.
+ * Executes one suspect at a time, and no other run beside it. A suspect is a run that was in memory when two consecutive owners
+ * died, and that may have crashed them. If it crashes this process, too, no other run is affected, and the crash is counted for
+ * the suspect.
  *
- * free: no suspect is here. draining: one is claimed, and waits until the other runs have left: steps that run may finish,
- * then their runs go back to the store. alone: it is executed. free again: it was cleared, or has left.
+ * free: there is no suspect. draining: a suspect is claimed and waits until the other runs have left: running steps may finish,
+ * then their runs are released. alone: the suspect is executed. free again: it was cleared, or has left.
  */
 export class Quarantine {
-  readonly #ward: Ward;
+  readonly #worker: QuarantineHost;
   #waiting: Waiting | undefined;
-  /** Executed alone; undefined while its claim is being written. */
+  /** The suspect that is executed alone. `execution` is undefined while the claim entry is being written. */
   #alone: { readonly id: string; execution: Execution | undefined } | undefined;
-  /** Resolves when the claim of a suspect is written, and its execution has begun. */
+  /** Resolves when the claim entry of a suspect is written and its execution has started. */
   #beginning: Promise<void> | undefined;
-  /** A claim whose write the store does not answer is given up. The run lapses then, and another worker claims it. */
+  /** The worker stops: a claim entry that the store has not answered is given up. The lease expires, and another worker claims the run. */
   #stopping = false;
   #triedAt = Number.NEGATIVE_INFINITY;
   #cancelTimer: () => void = () => {};
 
-  constructor(ward: Ward) {
-    this.#ward = ward;
+  constructor(worker: QuarantineHost) {
+    this.#worker = worker;
   }
 
-  /** A suspect is here: the worker takes no other run. */
+  /** There is a suspect: the worker takes no other run. */
   get active(): boolean {
     return this.#waiting !== undefined || this.#alone !== undefined;
   }
 
-  /** Something is still to be done here before the worker is at rest. */
+  /** A suspect has not started yet, so the worker is not idle. */
   get busy(): boolean {
     return this.#waiting !== undefined || (this.#alone !== undefined && this.#alone.execution === undefined);
   }
 
-  /** Claimed, and not executed yet. */
+  /** Whether this run is the suspect, waiting or executed. */
   holds(id: string): boolean {
     return this.#waiting?.claimed.run.id === id || this.#alone?.id === id;
   }
 
-  /** Whether the next claim may bring a suspect: at once when the worker has no run, else once in a lease. */
+  /** Whether the next claim may bring a suspect: always if the worker has no run, otherwise once per lease. */
   get open(): boolean {
-    const { host, live } = this.#ward;
+    const { host, live } = this.#worker;
     return !this.active && (live.size === 0 || host.store.clock.now() - this.#triedAt >= host.leaseMs);
   }
 
-  /** `others` came with the same claim. They have not begun, and go back at once. */
+  /** Admits a suspect. `others` came with the same claim; they have not started and are released immediately. */
   async admit(claimed: Claimed, others: readonly Claimed[], heldAt: number): Promise<void> {
-    const { host, live } = this.#ward;
+    const { host, live } = this.#worker;
     this.#triedAt = host.store.clock.now();
     if (this.active) return await this.#giveBack([claimed, ...others]);
     this.#waiting = { claimed, heldAt, mayBegin: false };
     await this.#giveBack(others);
     if (await this.#isParked(claimed)) return this.#free();
-    // Only now: a run that left while the parking was written would else begin it, and two writers would share one epoch.
+    // Not before: a run that leaves while the parking is being written would start the suspect, and two writers would share one epoch.
     if (this.#waiting !== undefined) this.#waiting.mayBegin = true;
     for (const execution of live.values()) execution.release.request();
     this.#after(host.leaseMs, () => void this.#giveUp());
@@ -93,7 +95,7 @@ export class Quarantine {
     else this.#beginWhenEmpty();
   }
 
-  /** The worker stops. A suspect that has not begun goes back; one that is about to begin is handed back as any other run is. */
+  /** The worker stops. A suspect that has not started is released here; one that is starting is released like any other run. */
   async stop(): Promise<void> {
     const waiting = this.#waiting;
     this.#waiting = undefined;
@@ -104,7 +106,7 @@ export class Quarantine {
   }
 
   #beginWhenEmpty(): void {
-    if (!this.#waiting?.mayBegin || this.#ward.live.size > 0) return;
+    if (!this.#waiting?.mayBegin || this.#worker.live.size > 0) return;
     const { claimed, heldAt } = this.#waiting;
     this.#alone = { id: claimed.run.id, execution: undefined };
     this.#waiting = undefined;
@@ -113,11 +115,11 @@ export class Quarantine {
   }
 
   /**
-   * The claim is written before any code of the run executes, and says that the run is alone. If this process dies, the
-   * next claim counts it.
+   * The claim entry, which says that the run is executed alone, is written before any code of the run executes. If this process
+   * dies, the next claim counts the crash.
    */
   async #execute(claimed: Claimed, heldAt: number): Promise<void> {
-    const { host, live } = this.#ward;
+    const { host, live } = this.#worker;
     const { run, journal } = claimed;
     const retried = claimed.mail.some(({ kind }) => kind === "wake") && run.crashes > limitOf(claimed).max;
     const trial: Trial = { deaths: run.deaths, crashes: retried ? 0 : run.crashes, alone: true };
@@ -127,7 +129,7 @@ export class Quarantine {
     const entry: Entry = { events, consumed: null, hooks: [], children: [], then: { kind: "hold" }, trial };
     const answer = await host.commit({ verb: "append", id: run.id, epoch: run.epoch, seq, entry }, () => !this.#stopping);
     if (answer?.kind !== "appended") return this.#free();
-    await this.#ward.adopt(
+    await this.#worker.adopt(
       { ...claimed, run: { ...run, ...trial }, lapsed: false, journal: [...journal, { seq, epoch: run.epoch, at, events }] },
       heldAt,
     );
@@ -138,19 +140,19 @@ export class Quarantine {
     this.#clearAfter(aloneMs(host.leaseMs, trial.crashes + clearancesOf(journal)), execution);
   }
 
-  /** Its process lives, although it has executed the run alone for so long. */
+  /** Clears the run if it has been executed alone for this long without a crash. */
   #clearAfter(ms: number, execution: Execution): void {
     this.#after(ms, () => {
       if (execution.gone || execution.ending.recorded) return;
-      const { host } = this.#ward;
+      const { host } = this.#worker;
       if (execution.state === "live") execution.record({ type: "cleared", at: host.now() });
       else this.#clearAfter(host.leaseMs, execution);
     });
   }
 
-  /** It died alone too often. No code of it executes, but a person may ask for one more try. */
+  /** Parks the run if it has crashed too often while it was executed alone, unless an operator has requested another try. */
   async #isParked(claimed: Claimed): Promise<boolean> {
-    const { host } = this.#ward;
+    const { host } = this.#worker;
     const { run, journal, mail } = claimed;
     const limit = limitOf(claimed);
     if (run.crashes <= limit.max || mail.some(({ kind }) => kind === "wake")) return false;
@@ -163,21 +165,21 @@ export class Quarantine {
     return true;
   }
 
-  /** Steps of other runs took longer than a lease: the suspect must not keep the worker from its work. */
+  /** Steps of other runs took longer than a lease: the suspect must not block the worker any longer. */
   async #giveUp(): Promise<void> {
     const waiting = this.#waiting;
     if (waiting === undefined) return;
-    const { host } = this.#ward;
-    // A run that leaves while the suspect is given back must not begin it: the end of this function would free its place.
+    const { host } = this.#worker;
+    // A run that leaves while the suspect is being released must not start it: the end of this function would free its slot.
     waiting.mayBegin = false;
     await this.#giveBack([waiting.claimed], host.now() + retryLeases * host.leaseMs);
     if (this.#waiting === waiting) this.#free();
   }
 
-  async #giveBack(runs: readonly Claimed[], wakeAt = this.#ward.host.now()): Promise<void> {
-    const { store } = this.#ward.host;
+  async #giveBack(runs: readonly Claimed[], wakeAt = this.#worker.host.now()): Promise<void> {
+    const { store } = this.#worker.host;
     const then = { kind: "release", wakeAt, status: "running", trouble: null } as const;
-    // One that fails is found by the next renewal, and given back then.
+    // If a release fails, the next renewal finds and releases the run.
     await Promise.allSettled(runs.map(({ run }) => store.commit({ run: releaseWithoutEntry(run.id, run.epoch, then) })));
   }
 
@@ -185,16 +187,16 @@ export class Quarantine {
     this.#cancelTimer();
     this.#waiting = undefined;
     this.#alone = undefined;
-    this.#ward.look();
+    this.#worker.onFree();
   }
 
   #after(ms: number, go: () => void): void {
     this.#cancelTimer();
-    this.#cancelTimer = this.#ward.host.store.clock.after(ms, go, true);
+    this.#cancelTimer = this.#worker.host.store.clock.after(ms, go, true);
   }
 }
 
-/** A journal that cannot be read here is not a reason to park: adopting the run finds that out, and says so. */
+/** A journal that cannot be decoded here is not a reason to park the run: adopting it reports the problem. */
 function limitOf({ journal }: Claimed): CrashLimit {
   try {
     return crashLimitOf(new History(journal).attempts);
@@ -203,7 +205,7 @@ function limitOf({ journal }: Claimed): CrashLimit {
   }
 }
 
-/** How often the run was cleared for the time that it was alone, and died all the same, without having got further. */
+/** How often the run was cleared and then crashed a process again, without progress. */
 function clearancesOf(journal: Claimed["journal"]): number {
   return new History(journal).clearances;
 }

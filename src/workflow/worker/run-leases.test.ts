@@ -7,7 +7,7 @@ import { RunLeases } from "./run-leases.js";
 
 const leaseMs = 90;
 
-/** One run of a worker, and a store that answers its renewals when it is told to. */
+/** One run of a worker, and a store that answers its renewals when the test says so. */
 function holding(since: number) {
   const at = { now: since };
   const aborted: unknown[] = [];
@@ -51,7 +51,7 @@ function holding(since: number) {
   };
 }
 
-test("a store that cannot be reached: bodies are aborted when their lease is over there, which counts in whole milliseconds", async () => {
+test("while the store is unreachable, bodies are aborted when their lease expires in the store, which counts whole milliseconds", async () => {
   const { aborted, fails } = holding(1000.7);
   // In the store it lasts until 1090.
   await fails(1030.8, 1088.9);
@@ -60,7 +60,7 @@ test("a store that cannot be reached: bodies are aborted when their lease is ove
   expect(aborted).toHaveLength(1);
 });
 
-test("a renewal counts from when it was asked for, rounded down", async () => {
+test("a renewed lease counts from the time when the renewal was sent, rounded down", async () => {
   // In the store it lasts until 1120.
   for (const [answered, aborts] of [
     [1118.9, 0],

@@ -17,26 +17,26 @@ interface LeaseHolder {
   readonly leaseMs: number;
   readonly stopped: boolean;
   troubled(what: string, times: number, error: unknown): void;
-  /** What the worker's row in the store says. */
+  /** Content of the worker's row in the store. */
   readonly signOfLife: NonNullable<RenewQuery["signOfLife"]>;
-  /** The store's time, and 0 while no answer of the store has told it: a run that is due at 0 is due at once. */
+  /** Time of the store, or 0 while it is not known: a run that is due at 0 is due immediately. */
   knownNow(): number;
 }
 
 interface RunLeasesOptions {
   readonly live: ReadonlyMap<string, Execution>;
-  /** Not in the store yet. */
+  /** The run is not in the store yet. */
   readonly isStarting: (id: string) => boolean;
-  /** Here, or on its way back here. */
+  /** The run is here, or is being loaded again. */
   readonly has: (id: string) => boolean;
   readonly fetchMail: (execution: Execution) => Promise<void>;
-  /** Resolves when what was claimed is here. */
+  /** Resolves when the runs of the claim in progress are adopted. */
   readonly claimsOver: () => Promise<void>;
 }
 
 /**
- * Renews all runs of a worker in one write, which is also its sign of life in the list of workers, and learns from the answer which
- * runs are lost and which have mail.
+ * Renews the leases of all runs of a worker in one write, which is also its heartbeat in the list of workers. The answer shows
+ * which runs are lost and which have mail.
  */
 export class RunLeases {
   readonly #holder: LeaseHolder;
@@ -44,7 +44,7 @@ export class RunLeases {
   readonly #heartbeat: { readonly alive: () => void; readonly release: () => void };
   readonly #keeper: LeaseKeeper;
   readonly #lease: WorkerLease;
-  /** The runs that the last renewal was sent for. A run that was claimed after it has a lease of its own. */
+  /** The runs that the last renewal covered. A run that was claimed after it has the lease of its claim. */
   #held: readonly Execution[] = [];
 
   constructor(holder: LeaseHolder, options: RunLeasesOptions) {
@@ -60,7 +60,7 @@ export class RunLeases {
     this.#keeper.keep(leaseId, this.#lease);
   }
 
-  /** Renews at once; if a renewal is under way, once more after it. */
+  /** Renews immediately; if a renewal is in progress, once more after it. */
   renewNow(): void {
     this.#keeper.renewNow(leaseId);
   }
@@ -69,7 +69,7 @@ export class RunLeases {
   async release(): Promise<void> {
     this.#keeper.stop();
     this.#heartbeat.release();
-    // A store that does not answer must not keep the worker from its end: for a lease, the row says that the worker lives.
+    // A store that does not answer must not block the worker's stop: the row then expires with its lease.
     await Promise.race([this.#leave(), sleep(this.#holder.store.clock, leaveMsMax)]);
   }
 
@@ -107,9 +107,9 @@ export class RunLeases {
   }
 
   /**
-   * When the lease has expired, other workers may take the runs over, so bodies should stop. The runs stay here: if no other
-   * worker was faster when the store is back, the outcomes of the bodies count. A commit finds its place in the journal
-   * taken, or it does not.
+   * When the lease has expired, other workers may take over the runs, so bodies should stop. The runs stay here: if no other
+   * worker has claimed them when the store is reachable again, the outcomes of the bodies count. The fence of the commit, the
+   * number of the next entry, decides.
    */
   #onFailure(error: unknown, isExpired: boolean): void {
     this.#holder.troubled("renewing the leases of runs", this.#lease.failures, error);
@@ -118,33 +118,34 @@ export class RunLeases {
   }
 
   /**
-   * Ours in the store and not here: the reply to a claim was lost, or we gave it up too early. What we may have sent for
-   * it could still arrive, and be taken for what a second execution in the same epoch sends; so it is claimed anew.
+   * Releases runs that this worker owns in the store but does not execute: the reply to a claim was lost, or the worker gave up
+   * the run too early. A write that was sent before could still arrive and be mistaken for one of a second execution in the
+   * same epoch; so the run must be claimed again, in a new epoch.
    */
   async #giveBack(runs: readonly Renewed[]): Promise<void> {
-    // Those may just be on their way to us.
+    // A claim in progress may be about to bring them.
     if (runs.length > 0) await this.#options.claimsOver();
     for (const { id, epoch } of runs) {
       if (this.#options.has(id)) continue;
       const then = { kind: "release", wakeAt: this.#holder.knownNow(), status: "running", trouble: null } as const;
-      // Refused when it is ours no longer; when it fails, the next renewal finds it again.
+      // Rejected if this worker no longer owns the run. If the write fails, the next renewal finds the run again.
       await this.#holder.store.commit({ run: releaseWithoutEntry(id, epoch, then) }).catch(() => {});
     }
   }
 }
 
 function lostError(execution: Execution): LeaseLostError {
-  const why = "another worker has taken it over. Stop; what this body returns does not count.";
+  const why = "another worker has taken it over. Stop: the result of this body is ignored.";
   return leaseLost(execution, `this worker lost run "${execution.id}": ${why}`);
 }
 
 function mayBeLostError(execution: Execution): LeaseLostError {
   const why = "the store could not be reached for a whole lease, and another worker may take it over.";
-  const advice = "Stop; what this body returns counts only if no other worker is faster.";
+  const advice = "Stop: the result of this body counts only if no other worker takes over the run first.";
   return leaseLost(execution, `this worker may have lost run "${execution.id}": ${why} ${advice}`);
 }
 
-/** Not by the constructor of its class, whose sentence is about the attempt of a key, and advises to call with that key again. */
+/** Does not use the constructor of LeaseLostError, because its message is about the attempt of a key. */
 function leaseLost({ id, epoch }: Execution, message: string): LeaseLostError {
   const facts: ErrorFacts = { code: "LEASE_LOST", retryable: true, scope: "", key: id, attempt: epoch };
   return Reflect.construct(OnceflowError, [message, facts], LeaseLostError) as LeaseLostError;

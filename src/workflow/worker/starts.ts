@@ -1,6 +1,6 @@
 import type { Departure } from "../journal/departure.js";
 
-/** How a start went: the run is in the store, or it is not executed here and why. */
+/** Outcome of a start: the run is in the store, or the reason why it is not executed here. */
 export type StartOutcome = Departure | "created";
 
 interface PendingStart {
@@ -8,7 +8,7 @@ interface PendingStart {
   readonly settle: (outcome: StartOutcome) => void;
 }
 
-/** Runs that are being started here and are not in the store yet. */
+/** Runs that are being started on this worker and are not in the store yet. */
 export class Starts {
   readonly #pending = new Map<string, PendingStart>();
 
@@ -16,7 +16,7 @@ export class Starts {
     return this.#pending.has(run);
   }
 
-  /** Resolves when no start of this run is under way: a second one, which executes nothing, would create the run first. */
+  /** Resolves when no start of this run is in progress: a second start, which executes nothing, could otherwise create the run first. */
   async over(run: string): Promise<void> {
     await this.#pending.get(run)?.over;
   }

@@ -2,8 +2,8 @@ import type { Clock } from "../../core/work/clock.js";
 import type { HostedRun } from "../execute/host.js";
 
 /**
- * Advances the runs that were touched, all in one turn of the event loop: by then every promise that was ready has run, so the
- * code of each run waits, or is over.
+ * Advances all touched runs in one turn of the event loop, after every ready promise has run: then the code of each run waits
+ * or has ended.
  */
 export class Turns {
   readonly #clock: Clock;

@@ -20,7 +20,7 @@ import { History } from "../journal/history.js";
 import { warnNotWritten } from "../journal/not-written.js";
 import { EndBoard } from "../process/end-board.js";
 import type { WorkerOptions } from "../process/worker-options.js";
-import type { Asked } from "../steps/reconcile.js";
+import type { AttemptInDoubt } from "../steps/reconcile.js";
 import type { StepBody, StepFunction } from "../steps/step-body.js";
 import { Adoption } from "./adoption.js";
 import { onBeforeExit } from "./before-exit.js";
@@ -35,14 +35,15 @@ import { RunLeases } from "./run-leases.js";
 import { type StartOutcome, Starts } from "./starts.js";
 import { Turns } from "./turns.js";
 
+/** Options of `worker.stop`. */
 interface StopOptions {
   /** How long step bodies may take to finish. Default 10 s. */
   readonly graceMs?: number;
 }
 
 /**
- * Executes the runs of a store: claims what is due, renews what it holds, releases them when it stops. Any number of them
- * work on one store; none of them is special.
+ * Executes runs of a store: claims due runs, renews their leases, and releases them when it stops. Any number of workers can
+ * share a store; all are equal. Made by `work`.
  */
 export class Worker implements Host {
   readonly store: Store;
@@ -66,7 +67,7 @@ export class Worker implements Host {
   readonly #forgetClose: () => void;
   readonly #forgetExit: () => void;
   #resting: (() => void)[] = [];
-  /** Store's time minus ours. */
+  /** Time of the store minus this process's clock. */
   #offset: number | undefined;
   #stopped = false;
   #stopping: Promise<void> | undefined;
@@ -97,7 +98,7 @@ export class Worker implements Host {
       host: this,
       live,
       adopt: (claimed, heldAt) => this.#adoption.adopt(claimed, heldAt),
-      look: () => {
+      onFree: () => {
         this.#claims.pollNow();
         this.#checkRest();
       },
@@ -122,7 +123,7 @@ export class Worker implements Host {
     return { workflows: this.workflows, version: this.#options.version };
   }
 
-  /** Names of what it works on, former names included: runs may be stored under them. */
+  /** Names of the workflows that this worker executes, including former names under which runs may be stored. */
   get workflows(): readonly string[] {
     return [...new Set([...this.#defined.values()].flatMap(({ name, former = [] }) => [name, ...former]))];
   }
@@ -135,23 +136,24 @@ export class Worker implements Host {
     return workflowNamed(name, this.#defined);
   }
 
+  /** Number of runs in memory. */
   get running(): number {
     return this.#live.size;
   }
 
   // ——— work
 
-  /** One round by hand: claims what is due and works until nothing is left to do now. Returns how many it claimed. */
+  /** Runs one round by hand: claims due runs and works until there is nothing left to do now. Returns the number of claimed runs. */
   async tick(): Promise<number> {
     const claimed = await this.#claims.claim();
     await this.#rest();
     return claimed;
   }
 
-  /** Stops claiming, lets step bodies finish within `graceMs`, and releases every run to the store. */
+  /** Stops claiming, lets step bodies finish within `graceMs`, and releases all runs to the store. Call it before the process exits. */
   stop(options: StopOptions = {}): Promise<void> {
     const { graceMs = 10_000 } = options;
-    // Not an error: a process that is about to end has to release its runs all the same.
+    // A warning instead of an error: a process that is about to exit must still release its runs.
     if (typeof options === "object") warnOfUnknownOption("worker.stop", options, { graceMs: true });
     this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
@@ -162,7 +164,7 @@ export class Worker implements Host {
     this.#forgetExit();
     this.#claims.stop();
     this.#stopWatching();
-    // At once, so that nothing new begins while a claim is under way; and what that still brings.
+    // Release now, so that nothing new starts while a claim is in flight; and again below for the runs that the claim brings.
     for (const execution of this.#live.values()) execution.release.request();
     await this.#claims.claimEnds();
     await this.#quarantine.stop();
@@ -179,7 +181,7 @@ export class Worker implements Host {
     this.#forgetClose();
   }
 
-  /** What the store has given us. All of it, also when one fails: a run on its way here must not be given back meanwhile. */
+  /** Adopts claimed runs. Waits for all of them, also if one fails: a run that is being adopted must not be released meanwhile. */
   async #take(claimed: readonly Claimed[], heldAt: number): Promise<void> {
     const suspect = claimed.find(({ run }) => isSuspect(run));
     if (suspect === undefined) return void (await Promise.allSettled(claimed.map((each) => this.#adoption.adopt(each, heldAt))));
@@ -196,11 +198,11 @@ export class Worker implements Host {
   }
 
   /**
-   * Starts a run here, when there is room: its first commit creates it and begins its first step. Resolves when it is
-   * in the store; undefined when this worker can't take it.
+   * Starts a run on this worker if there is room. Its first commit creates the run and starts its first step. Resolves when the
+   * run is in the store; undefined if this worker cannot take it.
    */
   async start(create: StartRun): Promise<StartOutcome | undefined> {
-    // The first claim learns the store's time, and a run must not go by this machine's.
+    // The time of the store is known after the first claim. A run must not use the clock of this machine.
     if (this.#offset === undefined) await this.#claims.claimEnds();
     if (this.#offset === undefined) return undefined;
     if (this.#starts.has(create.id)) await this.#starts.over(create.id);
@@ -211,7 +213,7 @@ export class Worker implements Host {
       host: this,
       workflow,
       run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
-      // A copy, as every later owner gets: what the caller does to its own afterwards would be gone after a replay.
+      // A copy, as every later owner gets: changes that the caller makes to its own object would be lost after a replay.
       args: decode(input) as unknown[],
       input,
       startedAt: this.now(),
@@ -229,26 +231,26 @@ export class Worker implements Host {
     return await outcome;
   }
 
-  /** Whether the run is alive in this process, so that its end will be heard of here. */
+  /** Whether the run is in the memory of this worker, so that EndBoard will report its end. */
   has(run: string): boolean {
     return this.#live.has(run);
   }
 
-  // ——— what executions need
+  // ——— for executions
 
   now(): number {
     assert(this.#offset !== undefined, "the store's time is known before anything is executed");
     return Math.floor(this.store.clock.now() + this.#offset);
   }
 
-  /** The reply to the first claim may have been lost: then there is a run to give back before the store's time is known. */
+  /** The time of the store, or 0 while it is not known: if the reply to the first claim was lost, a run must be released before that. */
   knownNow(): number {
     return this.#offset === undefined ? 0 : this.now();
   }
 
   learn(now: number): void {
     const offset = now - this.store.clock.now();
-    // An answer was under way for a while: of two estimates the later one is nearer to the truth.
+    // Every answer is delayed by its way here, so the larger of two estimates is closer to the truth.
     this.#offset = this.#offset === undefined ? offset : Math.max(this.#offset, offset);
   }
 
@@ -256,7 +258,7 @@ export class Worker implements Host {
     return definition.fn as StepFunction;
   }
 
-  ask(_about: Asked, reconcile: () => unknown): unknown {
+  ask(_about: AttemptInDoubt, reconcile: () => unknown): unknown {
     return reconcile();
   }
 
@@ -265,13 +267,13 @@ export class Worker implements Host {
   }
 
   async claimAwaitedRun(run: string): Promise<void> {
-    // A suspect is executed alone. When it is cleared, the next poll of its step brings the run.
+    // A suspect is executed alone. When it is cleared, the next poll of its step claims the run.
     if (this.#quarantine.active) return;
     const found = await findAwaitedRun(this.store, { run, workflows: this.workflows, now: () => this.now() });
     if (found !== undefined) await this.#claims.claimRun(found);
   }
 
-  /** How many more runs it takes. */
+  /** How many more runs this worker can take. */
   get room(): number {
     return this.#quarantine.active ? 0 : this.#options.concurrency - this.#live.size;
   }
@@ -284,7 +286,7 @@ export class Worker implements Host {
     return commitUntilAnswered(this.store, operation, { wanted, answered: this.#answered, gaveUp: this.#gaveUp });
   }
 
-  /** Something that is tried until it succeeds has failed so many times in a row. */
+  /** An operation that is retried until it succeeds has failed `times` times in a row. */
   troubled(what: string, times: number, error: unknown): void {
     if (!this.store.closed) this.#trouble.met(what, times, error);
   }
@@ -303,14 +305,14 @@ export class Worker implements Host {
     this.#ends.report(execution.id, departure);
     this.#quarantine.noteLeft(execution);
     if (departure.why === "ended") this.#late.follow(execution, departure);
-    // A run that another start created may have been claimed here while its own start was under way: then it was not adopted.
+    // A run that another start created may have been claimed here while this start was in progress: then it was not adopted.
     if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
-    // Mail that it had no time for has made the run due; and a run that exists already may have no owner.
+    // Unread mail has made the run due; and a run that already exists may have no owner.
     const due = departure.why === "exists" ? departure.run.owner === null : departure.why === "released" && execution.hasUndelivered;
     if (this.#claims.hasMore || due) this.#claims.pollNow();
-    // A claim brought it while this execution was starting it, and left it to this one. The renewal gives it back.
+    // A claim brought the run while this execution was starting it, and did not adopt it. The renewal releases it.
     if (departure.why === "exists" && departure.run.owner === this.owner) this.#leases.renewNow();
-    // The store does not notify of timers.
+    // The store sends no notification when a timer is due.
     if (departure.why === "released" && departure.wakeAt !== null) this.#claims.pollWithin(departure.wakeAt - this.now());
     this.#checkRest();
   }
@@ -319,13 +321,13 @@ export class Worker implements Host {
     if (kind === "created" && operation.verb === "start") this.#starts.settle(operation.id, "created");
   };
 
-  /** The store was closed under the run, or is not what it should be. The run is left to lapse. */
+  /** The store was closed, or does not work as it should. The lease of the run expires, and another worker claims it. */
   readonly #gaveUp = (operation: RunOperation, error: unknown): void => {
     const id = operation.verb === "send" ? "" : operation.id;
-    // Nothing of it has happened, and the caller of start gets the error. If its reply was lost and it is in the store, the next
-    // renewal finds it there and gives it back to be claimed.
+    // Nothing has happened, and the caller of start gets the error. If the reply was lost and the run is in the store, the next
+    // renewal finds and releases it.
     if (operation.verb === "start") return this.#live.get(id)?.leave({ why: "refused", error });
-    warnNotWritten(id, `is given up by this worker, because it could not be written: ${messageOf(error)}`);
+    warnNotWritten(id, `is given up by this worker, because its journal entry could not be written: ${messageOf(error)}`);
     this.#live.get(id)?.lose(error);
   };
 
@@ -338,7 +340,7 @@ export class Worker implements Host {
     this.#claims.pollNow();
   }
 
-  // ——— waiting for an end
+  // ——— waiting until the worker is idle or empty
 
   #atRest(): boolean {
     for (const execution of this.#live.values()) if (!execution.atRest) return false;

@@ -2,12 +2,13 @@ import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
 import { checkSteps } from "../define/check-steps.js";
 import { requireAmbient } from "../process/ambient-store.js";
-import { enlist, workerOf } from "../process/local-worker.js";
+import { registerLocalWorker, workerOf } from "../process/local-worker.js";
 import type { WorkerOptions } from "../process/worker-options.js";
 import { Worker } from "./worker.js";
 
 /**
- * Works on the runs of a store until it is stopped.
+ * Starts a worker, which executes runs of a store until it is stopped. Throws InvalidInputError if an option, or an option of a
+ * step, is invalid, and ConfigurationError if the store does not support runs.
  *
  * @example
  * const worker = await work(store, { workflows: [order], concurrency: 50 });
@@ -16,10 +17,10 @@ import { Worker } from "./worker.js";
 export async function work(store: Store, options: WorkerOptions = {}): Promise<Worker> {
   requireStore(store);
   checkSteps();
-  return enlist(new Worker(store, options));
+  return registerLocalWorker(new Worker(store, options));
 }
 
-/** The store to use when none is given. Begins a worker for it, if this process has none and has not declined to work. */
+/** The default store of the process. Starts a worker for it, unless there is one or `configure({ worker: false })` was called. */
 export async function storeWithWorker(): Promise<Store> {
   const ambient = requireAmbient();
   const store = await ambient.store();
@@ -28,7 +29,7 @@ export async function storeWithWorker(): Promise<Store> {
   return store;
 }
 
-/** As `storeWithWorker` when no store is given: a caller that waits for a run here wants it to be executed. */
+/** The given store, else `storeWithWorker()`: a caller that waits for a run expects it to be executed. */
 export async function workingStore(given: Store | undefined): Promise<Store> {
   if (given !== undefined) requireStore(given);
   return given ?? (await storeWithWorker());

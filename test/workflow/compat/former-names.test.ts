@@ -171,7 +171,7 @@ process.exit();
     writeFileSync(join(cwd, "two.ts"), now);
     const { stdout, stderr } = await runNode(["--import", "onceflow/register", "two.ts"], { cwd });
     expect(stdout, stderr).toMatch(/^diverged .*"step\/\/two\.ts\/\/execute" is stored under a name of an earlier version/);
-    expect(stdout).toContain('"step//two//two.ts//a/tool/execute" and "step//two//two.ts//if/tool/execute" all had');
+    expect(stdout).toContain('"step//two//two.ts//a/tool/execute" and "step//two//two.ts//if/tool/execute" shared');
   });
 });
 
@@ -210,7 +210,7 @@ onStores("claims by former names", everyStore, (test) => {
     await stored(store, "one", former);
     await untilStatus(store, "one", "diverged");
     expect(calls).toEqual([]);
-    expect((await store.runs.read("one"))?.trouble).toContain(`which "${ids[0]}" and "${ids[1]}" all had`);
+    expect((await store.runs.read("one"))?.trouble).toContain(`which "${ids[0]}" and "${ids[1]}" shared`);
     expect(await thrownBy(start(one as Fn, [], { id: "one", store }))).toMatchObject({
       code: "AMBIGUOUS_NAME",
       stored: former,

@@ -106,7 +106,7 @@ await opened.close();`;
       "main.mjs": `${prelude}configure({ worker: true });\nawait new Promise((go) => process.on("warning", go));\nawait start(order).catch(({ message }) => console.log("start:", message));`,
     });
     const { stdout } = await runNode(["--no-warnings", "main.mjs"], { cwd, env: { ONCEFLOW_URL: "nonsense:" } });
-    expect(stdout).toMatch(/^ONCEFLOW_WORKER_NOT_STARTED the worker of this process could not begin: .*nonsense/);
+    expect(stdout).toMatch(/^ONCEFLOW_WORKER_NOT_STARTED the worker of this process could not start: .*nonsense/);
     expect(stdout).toMatch(/^start: .*nonsense/m);
   });
 
@@ -115,7 +115,7 @@ await opened.close();`;
       'const wrong = step("wrong", async () => {});\nwrong.maxRetry = 0;\nconfigure({ store: await store(), worker: true });\nawait new Promise((go) => process.on("warning", go));';
     const { stdout } = await runApp(scene, `import { step } from "onceflow/workflow";\n${main}`);
     expect(stdout).toMatch(
-      /could not begin: step "wrong": maxRetry: .*did you mean "maxRetries"\? Correct that, and start the process again\./,
+      /could not start: step "wrong": maxRetry: .*did you mean "maxRetries"\? Correct the option and restart the process\./,
     );
     expect(stdout).not.toContain("configure({");
   });

@@ -181,7 +181,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     const { items } = await listRuns({ store, status: "unknown" });
     expect(items.map(({ id }) => id)).toEqual(["o-1"]);
     expect(items[0]?.trouble).toContain(`step "charge" (${stepId}), attempt 1`);
-    expect(items[0]?.trouble).toContain("fell silent");
+    expect(items[0]?.trouble).toContain("died or lost the run");
     expect(worker.running).toBe(0);
     expect(deed.effects.rawCalls(stepId)).toBe(1);
     expect(await verdicts(store, "o-1", stepId)).toEqual([expect.stringMatching(/^1 unknown/)]);

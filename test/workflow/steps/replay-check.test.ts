@@ -28,7 +28,7 @@ onStores("the replay check", everyStore, (test) => {
       /at \S*replay-check\.test\.ts:\d+:\d+\. Of the step, argument 1\.nonce was '[\w-]{36}' and is now '[\w-]{36}'\. /,
     );
     expect(trouble).toContain("uuid() of onceflow/workflow");
-    expect(trouble).toContain("Nothing of it was executed, and it begins anew under corrected code.");
+    expect(trouble).toContain("None of its steps was executed, and it starts from the beginning under corrected code.");
     expect(charged).toHaveLength(0);
     expect(await story(store, id)).toEqual([]);
     await until("it warned", () => warnings.some(({ code, message }) => code === "ONCEFLOW_REPLAY_CHECK" && trouble.startsWith(message)));
@@ -224,12 +224,12 @@ onStores("the replay check", everyStore, (test) => {
     const started = await start(run, [], { id: "r", store });
     await until("it is called", async () => (await story(store, "r")).includes("step hold#0"));
     await expect(acceptCall({ runId: "r", callId: "hold#0", store })).rejects.toThrow("has no outcome in the journal");
-    await expect(acceptCall({ runId: "r", callId: "hold#1", store })).rejects.toThrow("names no step");
-    await expect(acceptCall({ runId: "r", store })).rejects.toThrow("needs a stepId or a callId");
+    await expect(acceptCall({ runId: "r", callId: "hold#1", store })).rejects.toThrow("is not a step call of this run");
+    await expect(acceptCall({ runId: "r", store })).rejects.toThrow("needs either a stepId or a callId");
     await expect(acceptCall({ runId: "none", callId: "hold#0", store })).rejects.toMatchObject({ code: "RUN_NOT_FOUND" });
     held.open();
     await started.returnValue;
-    await expect(acceptCall({ runId: "r", callId: "hold#0", store })).rejects.toThrow("is over: completed");
+    await expect(acceptCall({ runId: "r", callId: "hold#0", store })).rejects.toThrow("has ended: completed");
   });
 });
 

@@ -152,7 +152,7 @@ onStores("streams of attempts", everyStore, (test) => {
     await scene.work({ workflows: [run] }, store);
     await getRun(started.id, { store }).returnValue;
     free.open();
-    expect((await refused.opened).message).toMatch(/taken the run over|is over|left this process/);
+    expect((await refused.opened).message).toMatch(/taken over the run|is over|no longer owns the run/);
     expect(await reading(store, started.id)).toEqual(["2"]);
     await worker.stop({ graceMs: 0 });
   });

@@ -168,7 +168,7 @@ onStores("streams", everyStore, (test) => {
     const started = await start(run, [], { store });
     const { text, counted, error } = await started.returnValue;
     expect(counted).toBe(3);
-    expect(error).toEqual(["ContextError", expect.stringContaining("hand the stream to one")]);
+    expect(error).toEqual(["ContextError", expect.stringContaining("pass the stream to a step")]);
     expect(await new Response(text as ReadableStream).text()).toBe("hello world");
   });
 
