@@ -22,6 +22,13 @@ export default defineConfig({
     hookTimeout: 180_000,
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
+    // npm run coverage: the core, by its unit tests and by the contract on the memory store.
+    coverage: {
+      include: ["src/core/**/*.ts"],
+      exclude: ["**/*.test.ts"],
+      reporter: ["text-summary", "html"],
+      thresholds: { statements: 79, branches: 78, functions: 71, lines: 81 },
+    },
     reporters: process.env["CI"] ? ["verbose"] : ["default"],
   },
 });
