@@ -48,4 +48,6 @@ export const needsDurability: Skip = ({ name, capabilities }) =>
   capabilities.durable ? undefined : `${name} does not have the capability "durable"`;
 
 export const needsVirtualTime: Skip = ({ name, virtualTime }) =>
-  virtualTime === true ? undefined : `${name} runs in real time, and this case waits for an hour; the store's own tests change the stored times instead`;
+  virtualTime === true
+    ? undefined
+    : `${name} runs in real time, and this case waits for an hour; the store's own tests change the stored times instead`;

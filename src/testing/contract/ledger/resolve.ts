@@ -114,16 +114,13 @@ export const resolving: ContractGroup = {
       assert.equal(await store.read({ scope: "", key: "nowhere" }), undefined);
     }),
 
-    contractCase(
-      'a lapsed attempt that may run again can be resolved, too: a stricter caller got the answer "unknown"',
-      async (scene) => {
-        const { begin } = await scene.dieAndLapse(beginOf({ effect: "keyed" }));
-        const store = await scene.store();
-        assert.equal((await send(store, beginOf({ effect: "atMostOnce" }))).kind, "unknown");
-        await resolve(store, { key: begin.key, attempt: 1 }, { completed: 1 });
-        assert.equal((await send(store, beginOf({ effect: "atMostOnce" }))).kind, "replay");
-      },
-    ),
+    contractCase('a lapsed attempt that may run again can be resolved, too: a stricter caller got the answer "unknown"', async (scene) => {
+      const { begin } = await scene.dieAndLapse(beginOf({ effect: "keyed" }));
+      const store = await scene.store();
+      assert.equal((await send(store, beginOf({ effect: "atMostOnce" }))).kind, "unknown");
+      await resolve(store, { key: begin.key, attempt: 1 }, { completed: 1 });
+      assert.equal((await send(store, beginOf({ effect: "atMostOnce" }))).kind, "replay");
+    }),
 
     contractCase("of two people who resolve at once, one is refused because the attempt is settled", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];

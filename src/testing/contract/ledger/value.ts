@@ -65,20 +65,23 @@ export const value: ContractGroup = {
       assert.equal(expectKind(await send(await scene.open(), beginOf()), "replay").record.outcome, text);
     }),
 
-    contractCase("a result that is too large completes the key without the result: replays say so, and the handler never runs again", async (scene) => {
-      const store = await scene.open({ valueBytesMax: 1000 });
-      const key = "too large";
-      const value = "x".repeat(2000);
-      assert.equal((await once(store, { key }, async () => value)).value, value);
-      await expectCode(
-        once(store, { key }, async () => assert.fail("it must not run again")),
-        "RESULT_NOT_KEPT",
-      );
-      const found = await inspect(store, { key });
-      assert.deepEqual([found?.state, found?.kept, found?.value], ["completed", false, undefined]);
-      assert.equal((await once(store, { key: "just right" }, async () => "x".repeat(998))).attempt, 1);
-      assert.equal((await once(store, { key: "just right" }, async () => "")).value, "x".repeat(998));
-    }),
+    contractCase(
+      "a result that is too large completes the key without the result: replays say so, and the handler never runs again",
+      async (scene) => {
+        const store = await scene.open({ valueBytesMax: 1000 });
+        const key = "too large";
+        const value = "x".repeat(2000);
+        assert.equal((await once(store, { key }, async () => value)).value, value);
+        await expectCode(
+          once(store, { key }, async () => assert.fail("it must not run again")),
+          "RESULT_NOT_KEPT",
+        );
+        const found = await inspect(store, { key });
+        assert.deepEqual([found?.state, found?.kept, found?.value], ["completed", false, undefined]);
+        assert.equal((await once(store, { key: "just right" }, async () => "x".repeat(998))).attempt, 1);
+        assert.equal((await once(store, { key: "just right" }, async () => "")).value, "x".repeat(998));
+      },
+    ),
 
     contractCase("a result that cannot be stored completes the key without the result", async (scene) => {
       const store = await scene.store();

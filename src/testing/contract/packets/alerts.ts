@@ -60,14 +60,17 @@ export const alertingOfLetters: ContractGroup = {
       await expectSent(hand, alert, "joinTimeout");
     }),
 
-    packetCase("a part that is closed: alert in the settle that closes it; the worker reports the packet that it settled", async (scene) => {
-      const hand = await handOf(scene);
-      const [branch, part] = [alerting(hand), alerting(hand)];
-      await hand.trigger({ letter: branch.letter }, { join: partOf("a"), letter: part.letter });
-      await hand.settle(await hand.take(), dead);
-      await expectSent(hand, part.alert, "joinClosed");
-      await expectNone(hand);
-    }),
+    packetCase(
+      "a part that is closed: alert in the settle that closes it; the worker reports the packet that it settled",
+      async (scene) => {
+        const hand = await handOf(scene);
+        const [branch, part] = [alerting(hand), alerting(hand)];
+        await hand.trigger({ letter: branch.letter }, { join: partOf("a"), letter: part.letter });
+        await hand.settle(await hand.take(), dead);
+        await expectSent(hand, part.alert, "joinClosed");
+        await expectNone(hand);
+      },
+    ),
 
     packetCase("a mismatch: alert when it is found at send, at claim, or after the packet was held", async (scene) => {
       const hand = await handOf(scene);
@@ -118,21 +121,24 @@ export const alertingOfLetters: ContractGroup = {
       await expectSent(hand, alert, "mismatch");
     }),
 
-    packetCase("a re-injected letter is alerted again under another number, because the first alert may still be in flight", async (scene) => {
-      const hand = await handOf(scene);
-      const { no, alert } = await deadPart(hand);
-      const first = await hand.take(alerts);
-      const next = alertOf(hand);
-      assert.equal(await hand.store.packets.reinject(no, next), true);
-      await expectNone(hand);
-      // It waits for the other port, in an execution that has ended: whatever ends in it closes it again.
-      const { execution } = await packetOf(hand.store, no);
-      await hand.done(await hand.sendAndClaim({ execution }));
-      assert.equal((await packetOf(hand.store, no)).note, "joinClosed");
-      await expectSent(hand, next, "joinClosed");
-      await hand.done(first);
-      assert.equal(first.no, alert.no);
-    }),
+    packetCase(
+      "a re-injected letter is alerted again under another number, because the first alert may still be in flight",
+      async (scene) => {
+        const hand = await handOf(scene);
+        const { no, alert } = await deadPart(hand);
+        const first = await hand.take(alerts);
+        const next = alertOf(hand);
+        assert.equal(await hand.store.packets.reinject(no, next), true);
+        await expectNone(hand);
+        // It waits for the other port, in an execution that has ended: whatever ends in it closes it again.
+        const { execution } = await packetOf(hand.store, no);
+        await hand.done(await hand.sendAndClaim({ execution }));
+        assert.equal((await packetOf(hand.store, no)).note, "joinClosed");
+        await expectSent(hand, next, "joinClosed");
+        await hand.done(first);
+        assert.equal(first.no, alert.no);
+      },
+    ),
 
     packetCase("no alert for a letter that was re-injected without one", async (scene) => {
       const hand = await handOf(scene);

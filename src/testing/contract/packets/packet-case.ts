@@ -6,7 +6,8 @@ import { type ContractCase, contractCase, type Skip } from "../contract-case.js"
 import type { Scene } from "../ledger/scene.js";
 import { executionMembers, Hand, packetMembers, submit } from "./packet-operations.js";
 
-const needsPackets: Skip = ({ name, capabilities }) => (capabilities.packets ? undefined : `${name} does not have the capability "packets"`);
+const needsPackets: Skip = ({ name, capabilities }) =>
+  capabilities.packets ? undefined : `${name} does not have the capability "packets"`;
 
 /** A case for stores with packets. */
 export function packetCase(name: string, play: (scene: Scene) => Promise<void>, skip: Skip = () => undefined): ContractCase {

@@ -174,16 +174,19 @@ export const sending: ContractGroup = {
       assert.equal((await executionOf(hand.store, second.no)).open, 1);
     }),
 
-    packetCase("a trigger whose key another operation of the ledger has is refused, the error names the key, and nothing is written", async (scene) => {
-      const hand = await handOf(scene);
-      const key = { scope: "shared", key: "k", fingerprint: null, retentionMs: null };
-      await startAndSettle(hand.store, beginOf({ scope: "shared", key: "k" }), completed(1));
-      const execution = hand.execution({ key });
-      const error = await unchanged(hand.store, () =>
-        expectCode(submit(hand.store, hand.sendOf([hand.packet({ execution: execution.no })], execution)), "STORE_REFUSED"),
-      );
-      assert.match(error.message, /"k".*"shared"/);
-    }),
+    packetCase(
+      "a trigger whose key another operation of the ledger has is refused, the error names the key, and nothing is written",
+      async (scene) => {
+        const hand = await handOf(scene);
+        const key = { scope: "shared", key: "k", fingerprint: null, retentionMs: null };
+        await startAndSettle(hand.store, beginOf({ scope: "shared", key: "k" }), completed(1));
+        const execution = hand.execution({ key });
+        const error = await unchanged(hand.store, () =>
+          expectCode(submit(hand.store, hand.sendOf([hand.packet({ execution: execution.no })], execution)), "STORE_REFUSED"),
+        );
+        assert.match(error.message, /"k".*"shared"/);
+      },
+    ),
 
     packetCase("of two sends in one flush, only the one that cannot be written fails", async (scene) => {
       const hand = await handOf(scene);

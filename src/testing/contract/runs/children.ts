@@ -168,23 +168,26 @@ export const childbearing: ContractGroup = {
       assert.equal(waiting.size, 0);
     }),
 
-    runCase("many children of one parent end at once, on two handles, while the parent writes: it gets one mail for each", async (scene) => {
-      const [store, other] = [await scene.store(), await scene.open()];
-      const parent = await begin(store);
-      const children = await Promise.all(numbers(40).map((i) => begin(store, { id: `child ${i}`, parent: "run" })));
-      const write = async () => {
-        let owned: Owned = parent;
-        for (let i = 0; i < 5; i++) owned = await append(store, owned);
-      };
-      await Promise.all([write(), ...children.map((child, i) => append(i % 2 === 0 ? store : other, child, { next: ended() }))]);
-      const { run, mail, journal } = await picture(store, "run");
-      assert.deepEqual(
-        mail.map(({ seq }) => seq),
-        numbers(40),
-      );
-      assert.deepEqual(mail.map(({ about }) => about).sort(), children.map(({ id }) => id).sort());
-      assert.deepEqual([run?.mail, run?.owner, journal.length], [40, parent.owner, 6]);
-    }),
+    runCase(
+      "many children of one parent end at once, on two handles, while the parent writes: it gets one mail for each",
+      async (scene) => {
+        const [store, other] = [await scene.store(), await scene.open()];
+        const parent = await begin(store);
+        const children = await Promise.all(numbers(40).map((i) => begin(store, { id: `child ${i}`, parent: "run" })));
+        const write = async () => {
+          let owned: Owned = parent;
+          for (let i = 0; i < 5; i++) owned = await append(store, owned);
+        };
+        await Promise.all([write(), ...children.map((child, i) => append(i % 2 === 0 ? store : other, child, { next: ended() }))]);
+        const { run, mail, journal } = await picture(store, "run");
+        assert.deepEqual(
+          mail.map(({ seq }) => seq),
+          numbers(40),
+        );
+        assert.deepEqual(mail.map(({ about }) => about).sort(), children.map(({ id }) => id).sort());
+        assert.deepEqual([run?.mail, run?.owner, journal.length], [40, parent.owner, 6]);
+      },
+    ),
 
     runCase("a child and its parent that end in one turn both end", async (scene) => {
       const store = await scene.store();
