@@ -1,7 +1,7 @@
 import type { Runtime } from "onceflow/graph";
 import { createApp } from "onceflow/server";
 import { expect } from "vitest";
-import { onStores } from "../kit/scene.js";
+import { onStoresInTurn } from "../kit/scene.js";
 import { until } from "../kit/until.js";
 import { captureWarnings } from "../kit/warnings.js";
 import { problem } from "../server/scene.js";
@@ -23,7 +23,8 @@ async function letterOf(runtime: Runtime): Promise<string> {
   return letter?.id ?? "";
 }
 
-onStores("a document that has changed", packetStores, (test) => {
+// In turn: the warnings of the process are counted.
+onStoresInTurn("a document that has changed", packetStores, (test) => {
   test("has no edge any more for packets that wait: that is said, and they go on when it has", async ({ scene }) => {
     const before = await running(scene, oneEdge("{ mode: durable, retryPolicy: { initialDelay: PT0.1S } }"), { work: fails });
     const { executionId = "" } = await before.trigger("flow", "In", {});
@@ -57,7 +58,7 @@ onStores("a document that has changed", packetStores, (test) => {
   });
 });
 
-onStores("a dead letter of an ephemeral edge", packetStores, (test) => {
+onStoresInTurn("a dead letter of an ephemeral edge", packetStores, (test) => {
   test("has all of its attempts, and is delivered when it is re-injected", async ({ scene }) => {
     const delivery = "{ mode: ephemeral, idempotencyKey: '{{payload.id}}-x', retryPolicy: { maxAttempts: 2, initialDelay: PT0.01S } }";
     const keys: (string | undefined)[] = [];

@@ -156,7 +156,7 @@ export function onStores(title: string, stores: readonly StoreName[], tests: Tes
   forStores(stores, tests, (suite, on, all) => suite.concurrent(`${title}, ${storeTitles[on]}`, all));
 }
 
-/** The same tests, one after the other, because each starts processes. */
+/** The same tests, one after the other: each starts processes, or counts what the whole process does. */
 export function onStoresInTurn(title: string, stores: readonly StoreName[], tests: Tests): void {
   forStores(stores, tests, (suite, on, all) => suite(`${title}, ${storeTitles[on]}`, all));
 }

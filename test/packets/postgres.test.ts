@@ -12,8 +12,10 @@ import { done, expectAnswer, Hand, partOf, submit } from "../../src/testing/cont
 import { poll } from "../kit/poll.js";
 import { fc } from "../kit/properties.js";
 import { PostgresClock } from "../stores/postgres/clock.js";
-import { database, direct, server } from "../stores/postgres/own-postgres.js";
+import { database, direct, ownPostgres, server } from "../stores/postgres/own-postgres.js";
 import { history, Numbers, nth, queryOf, type Step } from "./histories.js";
+
+ownPostgres();
 
 /**
  * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of

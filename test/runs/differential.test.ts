@@ -7,7 +7,9 @@ import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
 import { effort } from "../kit/effort.js";
 import { fc } from "../kit/properties.js";
 import { PostgresClock } from "../stores/postgres/clock.js";
-import { database, direct, server } from "../stores/postgres/own-postgres.js";
+import { database, direct, ownPostgres, server } from "../stores/postgres/own-postgres.js";
+
+ownPostgres();
 
 const hold: Then = { kind: "hold" };
 const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], then: hold };

@@ -24,7 +24,9 @@ import {
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { olderPostgres, olderSqlite, versions } from "../stores/older-schema.js";
-import { database, direct, server } from "../stores/postgres/own-postgres.js";
+import { database, direct, ownPostgres, server } from "../stores/postgres/own-postgres.js";
+
+ownPostgres();
 
 const folder = temporaryFolder(afterAll);
 

@@ -5,7 +5,9 @@ import type { RunRecord } from "../../src/core/runs/run.js";
 import type { Backend } from "../../src/core/store/store.js";
 import { postgresBackend } from "../../src/stores/postgres/backend.js";
 import { until } from "../kit/until.js";
-import { database, direct, server } from "../stores/postgres/own-postgres.js";
+import { database, direct, ownPostgres, server } from "../stores/postgres/own-postgres.js";
+
+ownPostgres();
 
 /** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
 interface Said extends Partial<Omit<Entry, "then">> {

@@ -6,8 +6,10 @@ import { open } from "onceflow";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { chooseDriver, openDatabase, type SqliteDatabase } from "../../src/stores/sqlite/driver.js";
 import { olderPostgres, olderSqlite, versions } from "./older-schema.js";
-import { database, direct, server } from "./postgres/own-postgres.js";
+import { database, direct, ownPostgres, server } from "./postgres/own-postgres.js";
 import { postgresSchema, sqliteSchema } from "./schema-dump.js";
+
+ownPostgres();
 
 /**
  * What the migrations come to, as a reader sees it: migrations/schema.sql of the store. A new database and one of any earlier

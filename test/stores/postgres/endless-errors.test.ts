@@ -10,7 +10,9 @@ import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 import { fastClock } from "../fast-clock.js";
 import { answerAgain, answered, answerWith, injectFaults, passingCodes } from "./faults.js";
 import { runtimeOf } from "./faulty-flow.js";
-import { database, server } from "./own-postgres.js";
+import { database, ownPostgres, server } from "./own-postgres.js";
+
+ownPostgres();
 
 injectFaults();
 

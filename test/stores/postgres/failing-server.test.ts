@@ -4,7 +4,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { thrownBy } from "../../kit/thrown-by.js";
 import { until } from "../../kit/until.js";
 import { captureWarnings } from "../../kit/warnings.js";
-import { database, direct, server } from "./own-postgres.js";
+import { database, direct, ownPostgres, server } from "./own-postgres.js";
+
+ownPostgres();
 
 const fifty = Array.from({ length: 50 }, (_, i) => i);
 

@@ -2,7 +2,9 @@ import { open } from "onceflow";
 import pg from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { commitThree, handOn } from "../three-commits.js";
-import { database, server } from "./own-postgres.js";
+import { database, ownPostgres, server } from "./own-postgres.js";
+
+ownPostgres();
 
 interface Sent {
   readonly connection: unknown;

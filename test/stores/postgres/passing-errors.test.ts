@@ -9,7 +9,9 @@ import { until } from "../../kit/until.js";
 import { effect, effects, expectDoneOnce } from "../counted-effects.js";
 import { answerAgain, answered, answerWith, injectFaults, isFaulty, passingCodes } from "./faults.js";
 import { runtimeOf } from "./faulty-flow.js";
-import { database, direct, server } from "./own-postgres.js";
+import { database, direct, ownPostgres, server } from "./own-postgres.js";
+
+ownPostgres();
 
 /** About 1.3 s: the delays of the retries are 20, 40, 80, 160, 320 and 640 ms. */
 const errorsOfEach = 7;
