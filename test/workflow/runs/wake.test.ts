@@ -99,10 +99,10 @@ onStores("wake-ups across processes", durableStores, (test) => {
     const worker = await Process.of(scene, { worker: patient });
     const store = await scene.open();
     const run = await start(held, [], { store });
-    await worker.says("called");
+    await worker.next("called");
     await run.cancel();
-    await worker.says("aborted");
-    worker.tell({ tell: "free" });
+    await worker.next("aborted");
+    worker.send({ kind: "free" });
     await expect(getRun(run.id, { store }).returnValue).rejects.toThrow("cancelled");
   });
 
@@ -120,8 +120,8 @@ onStores("wake-ups across processes", durableStores, (test) => {
     const worker = await Process.of(scene, { worker: {} });
     const store = await scene.open();
     // What it costs to boot is another thing.
-    worker.tell({ tell: "measure", ms: 700 });
-    await worker.says("cpu");
+    worker.send({ kind: "measure", ms: 700 });
+    await worker.next("cpu");
     // Longer than a run waits for a hook in memory, and soon enough to be kept there for its timer.
     const run = await start(either, ["t", 1200], { store });
     await until("it has begun", async () => (await story(store, run.id)).includes("sleep sleep#0"));
@@ -145,8 +145,8 @@ interface Windows {
 async function quietest(worker: Process, { windows, ms, enough }: Windows): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < windows && least >= enough; i++) {
-    worker.tell({ tell: "measure", ms });
-    least = Math.min(least, (await worker.says("cpu")).ms);
+    worker.send({ kind: "measure", ms });
+    least = Math.min(least, (await worker.next("cpu")).ms);
   }
   return least;
 }
