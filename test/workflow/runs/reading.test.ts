@@ -7,7 +7,7 @@ import { until } from "../../kit/until.js";
 import { untilReleased, untilStatus } from "../scene.js";
 
 onStores("reading", everyStore, (test) => {
-  test("the journal: what happened, in order, with times, attempts and details", async ({ scene }) => {
+  test("the journal has all events in order, with times, attempts and details", async ({ scene }) => {
     const flaky = step(
       "flaky",
       async (n: number) => {
@@ -42,7 +42,7 @@ onStores("reading", everyStore, (test) => {
     expect(items[5]?.detail[1]).toBe("42");
   });
 
-  test("the journal in pages: every entry once, whatever the page", async ({ scene }) => {
+  test("the journal can be read in pages of any size, with every entry once", async ({ scene }) => {
     const act = step("act", async (n: number) => n);
     const run = workflow(scene.name("run"), async () => {
       for (let n = 0; n < 25; n++) await act(n);
@@ -66,7 +66,7 @@ onStores("reading", everyStore, (test) => {
     await expect(readJournal("r", { store, limit: 1001 })).rejects.toThrow(InvalidInputError);
   });
 
-  test("the attempts of a step, while it runs and afterwards, over more entries than a page", async ({ scene }) => {
+  test("the attempts of a step can be read while it runs and afterwards, over more entries than a page", async ({ scene }) => {
     let open = () => {};
     const opened = new Promise<void>((resolve) => {
       open = resolve;
@@ -97,7 +97,7 @@ onStores("reading", everyStore, (test) => {
     expect(await readAttempts("nobody", "step_other", { store })).toEqual([]);
   });
 
-  test("runs by workflow and by status", async ({ scene }) => {
+  test("runs can be listed by workflow and by status", async ({ scene }) => {
     const [plain, failing, asleep] = ["plain", "failing", "asleep"].map((name) => scene.name(name)) as [string, string, string];
     const runs = {
       plain: workflow(plain, async () => 1),
@@ -142,7 +142,7 @@ onStores("reading", everyStore, (test) => {
       await expect(listRuns({ store, ...(bad as object) })).rejects.toThrow(InvalidInputError);
   });
 
-  test("runs in pages, newest first, by a cursor; a new run does not shift them", async ({ scene }) => {
+  test("runs are listed in pages, newest first, by a cursor; a new run does not shift the pages", async ({ scene }) => {
     const name = scene.name("many");
     const many = workflow(name, async () => 1);
     const store = await scene.open();
@@ -161,7 +161,7 @@ onStores("reading", everyStore, (test) => {
     expect(created).toEqual([...created].sort((a, b) => b - a));
   });
 
-  test("a running run says who has it; a child says whose it is", async ({ scene }) => {
+  test("a running run names its owner, and a child names its parent", async ({ scene }) => {
     const child = workflow(scene.name("child"), async () => await createHook({ token: "t" }));
     const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
     const { store, worker } = await scene.work();
