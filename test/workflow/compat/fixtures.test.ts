@@ -63,7 +63,7 @@ const ends: Readonly<Record<string, { readonly value: unknown; readonly calls: R
   pending: { value: ["performed", "performed"], calls: { "keyed#0": 1, "confirm#0": 1 } },
 };
 
-/** Calls that 0.1.0 has journaled keep their ids; a new call of the same function gets the next number, whatever its name is now. */
+/** Calls that 0.1.0 has journaled keep their ids; a new call of the same function gets the next number, under any name. */
 const directives = {
   directives: { value: ["performed 1", "performed 2", "performed 3", "performed"], calls: [1, 2, 1, 1] },
   "directives asleep": { value: ["performed 1", "performed 3", "performed"], calls: [1, 1, 1] },

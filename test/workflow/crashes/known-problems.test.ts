@@ -28,7 +28,7 @@ onStores("a step that is in progress", everyStore, (test) => {
     const order = workflow(scene.name("order"), async () => await charge());
     const { store } = await scene.work({ workflows: [order], concurrency: trials });
     const runs = await Promise.all(Array.from({ length: trials }, (_, i) => start(order, [], { id: `o-${i}`, store })));
-    await until("all charges are under way", () => effects.keys().length === trials);
+    await until("all charges are in progress", () => effects.keys().length === trials);
     // Each worker starts, polls for work and stops; the last two stay.
     for (let i = 0; i < 10; i++) {
       const { worker } = await scene.work({ workflows: [order] });
@@ -57,7 +57,7 @@ onStores("a step that is in progress", everyStore, (test) => {
     await scene.work({ workflows: [order], concurrency: trials });
     const prefix = scene.name("approval");
     const runs = await Promise.all(Array.from({ length: trials }, (_, i) => start(order, [`${prefix} ${i}`], { id: `o-${i}`, store })));
-    await until("all charges are under way", () => effects.keys().length === trials);
+    await until("all charges are in progress", () => effects.keys().length === trials);
     const elsewhere = await scene.open();
     await Promise.all(runs.map((_, i) => resumeHook(`${prefix} ${i}`, "yes", { store: elsewhere })));
     go.open();

@@ -104,7 +104,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
     await until(
       "its lease is over",
-      async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs, limit: 1 })).now > lapsesAt + 100,
+      async () => (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs, limit: 1 })).now > lapsesAt + 100,
     );
     stalled.signal("SIGCONT");
     stalled.send({ kind: "free" });

@@ -44,7 +44,7 @@ test("start in a process with a worker gives up after ten seconds, and the same 
 test("start in a process without a worker gives up after ten seconds", async () => {
   const clock = new ManualClock();
   const { store } = await absentStore(clock);
-  const order = workflow("order that nobody works on", async () => 1);
+  const order = workflow("order without a worker", async () => 1);
   const starting = thrownBy(start(order, [], { id: "order", store }));
   await settled();
   await clock.pass(11_000);

@@ -188,7 +188,7 @@ onStores("children that are started with an id", everyStore, (test) => {
     await until(
       "three seconds have passed",
       async () =>
-        (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1, limit: 1 })).now > (await a.createdAt).getTime() + 3000,
+        (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1, limit: 1 })).now > (await a.createdAt).getTime() + 3000,
     );
     expect([await a.status, await b.status]).toEqual(["running", "running"]);
     released.open();

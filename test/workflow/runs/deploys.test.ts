@@ -137,7 +137,7 @@ onStores("rolling deploys", everyStore, (test) => {
 
 /** The store's clock. */
 async function timeOf(store: Store): Promise<number> {
-  return (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1000, limit: 1 })).now;
+  return (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1000, limit: 1 })).now;
 }
 
 /** Ends the worker's minute: another owner claims the run for a moment and releases it as the worker had. */

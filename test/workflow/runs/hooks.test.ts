@@ -321,10 +321,10 @@ onStores("hooks", everyStore, (test) => {
 
   test("an unknown token gives HookNotFoundError; an invalid payload or key gives InvalidInputError", async ({ scene }) => {
     const store = await scene.open();
-    await expect(resumeHook("nobody", 1, { store })).rejects.toThrow(HookNotFoundError);
-    await expect(getHookByToken("nobody", { store })).rejects.toThrow(HookNotFoundError);
-    await expect(resumeHook("nobody", () => 1, { store })).rejects.toThrow(InvalidInputError);
-    await expect(resumeHook("nobody", 1, { store, key: "" })).rejects.toThrow(InvalidInputError);
+    await expect(resumeHook("missing", 1, { store })).rejects.toThrow(HookNotFoundError);
+    await expect(getHookByToken("missing", { store })).rejects.toThrow(HookNotFoundError);
+    await expect(resumeHook("missing", () => 1, { store })).rejects.toThrow(InvalidInputError);
+    await expect(resumeHook("missing", 1, { store, key: "" })).rejects.toThrow(InvalidInputError);
   });
 
   test("getHookByToken returns run, metadata and time", async ({ scene }) => {
@@ -349,17 +349,17 @@ onStores("hooks", everyStore, (test) => {
 
   test("a hook without a token gets an unguessable one, which stays the same after a takeover", async ({ scene }) => {
     const tokens: string[] = [];
-    const tell = step("tell", async (token: string) => void tokens.push(token));
+    const publish = step("publish", async (token: string) => void tokens.push(token));
     const secret = workflow(scene.name("secret"), async () => {
       const hook = createHook<number>();
-      await tell(hook.token);
+      await publish(hook.token);
       const first = await hook;
-      await tell(hook.token);
+      await publish(hook.token);
       return first;
     });
     const doomed = await scene.workAndDie();
     const run = await start(secret, [], { store: doomed.store });
-    await until("it has told its token", () => tokens.length === 1);
+    await until("the step has published the token", () => tokens.length === 1);
     doomed.die();
     const { store } = await scene.work();
     await until("the next worker has it", async () => (await story(store, run.id)).some((line) => line.startsWith("claim")));

@@ -77,7 +77,7 @@ const wrong: readonly [string, (charge: Assignable) => void, RegExp][] = [
     (charge) => (charge["options"] = { backoff: { minMS: 0 } }),
     /backoff: minMS: is not an option; did you mean "minMs"\?/,
   ],
-  ["options that are no object", (charge) => (charge["options"] = 3), /options: must be an object/],
+  ["options that are not an object", (charge) => (charge["options"] = 3), /options: must be an object/],
   ["a wrong value", (charge) => (charge["maxRetries"] = -1), /maxRetries: must be a whole number/],
 ];
 

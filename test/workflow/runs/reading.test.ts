@@ -61,7 +61,7 @@ onStores("reading", everyStore, (test) => {
       }
       expect(items).toEqual(whole);
     }
-    expect(await readJournal("nobody", { store })).toEqual([]);
+    expect(await readJournal("missing", { store })).toEqual([]);
     await expect(readJournal("r", { store, limit: 0 })).rejects.toThrow(InvalidInputError);
     await expect(readJournal("r", { store, limit: 1001 })).rejects.toThrow(InvalidInputError);
   });
@@ -85,7 +85,7 @@ onStores("reading", everyStore, (test) => {
     const run = workflow(scene.name("run"), async () => await slow());
     const { store } = await scene.work();
     const started = await start(run, [], { id: "r", store });
-    await until("the third attempt is under way", () => ids.length === 3);
+    await until("the third attempt is in progress", () => ids.length === 3);
     const verdicts = async () => (await readAttempts("r", ids[0] ?? "", { store })).map(({ verdict }) => verdict);
     expect(await verdicts()).toEqual(["failed", "failed", "running"]);
     open();
@@ -94,7 +94,7 @@ onStores("reading", everyStore, (test) => {
     const [first] = await readAttempts("r", ids[0] ?? "", { store });
     expect(Number(first?.endedAt)).toBeGreaterThanOrEqual(Number(first?.startedAt));
     expect(await readAttempts("r", "step_other", { store })).toEqual([]);
-    expect(await readAttempts("nobody", "step_other", { store })).toEqual([]);
+    expect(await readAttempts("missing", "step_other", { store })).toEqual([]);
   });
 
   test("runs can be listed by workflow and by status", async ({ scene }) => {
@@ -123,7 +123,7 @@ onStores("reading", everyStore, (test) => {
     expect(await ids({ status: "pending" })).toEqual(["u"]);
     expect(await ids({ workflow: asleep })).toEqual(["c", "a"]);
     expect(await ids({ workflow: asleep, status: "running" })).toEqual(["a"]);
-    expect(await ids({ workflow: "nobody's" })).toEqual([]);
+    expect(await ids({ workflow: "missing" })).toEqual([]);
     const [summary] = (await listRuns({ store, status: "completed" })).items;
     expect(summary).toEqual({
       id: "p",

@@ -219,7 +219,7 @@ onStores("start", everyStore, (test) => {
 
   test("a run that was never started does not exist, and everything else about it throws RunNotFoundError", async ({ scene }) => {
     const store = await scene.open();
-    const run = getRun("nobody", { store });
+    const run = getRun("missing", { store });
     expect(await run.exists).toBe(false);
     const asked = await Promise.allSettled([run.status, run.returnValue, run.createdAt, run.cancel(), run.wakeUp()]);
     for (const answer of asked) expect(answer.status === "rejected" && answer.reason).toBeInstanceOf(RunNotFoundError);

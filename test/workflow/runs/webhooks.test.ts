@@ -243,10 +243,10 @@ onStores("webhooks", everyStore, (test) => {
     const handle = webhookHandler(store);
     const status = async (token: string) => (await handle(post(`http://shop.example/${token}`))).status;
     await until("its hooks exist", async () => (await status("open")) === 202);
-    expect([await status("nobody"), await status("gone"), await status("plain"), await status(""), await status("%E0%A4%A")]).toEqual([
+    expect([await status("missing"), await status("gone"), await status("plain"), await status(""), await status("%E0%A4%A")]).toEqual([
       404, 404, 404, 404, 404,
     ]);
-    await expect(resumeWebhook("nobody", post("http://shop.example/"), { store })).rejects.toBeInstanceOf(HookNotFoundError);
+    await expect(resumeWebhook("missing", post("http://shop.example/"), { store })).rejects.toBeInstanceOf(HookNotFoundError);
     await resumeHook("plain", "over", { store });
     expect(await run.returnValue).toBe("over");
     expect(await status("open")).toBe(404);
