@@ -7,7 +7,7 @@ import { postgresBackend } from "../../src/stores/postgres/backend.js";
 import { until } from "../kit/until.js";
 import { database, direct, server } from "../stores/postgres/own-postgres.js";
 
-/** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
+/** The parts of an entry; `next` is its `then`, under a name that a linter does not take for a promise's. */
 interface Said extends Partial<Omit<Entry, "then">> {
   readonly next?: Then;
 }
@@ -57,7 +57,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
 
   const newIds = (count: number) => Array.from({ length: count }, () => `run-${String(++made).padStart(6, "0")}`);
 
-  /** As group commit does: what is to go again goes again. */
+  /** As group commit does: repeats the operations that have to be repeated. */
   async function insist(backend: RunBackend, operations: readonly RunOperation[]): Promise<RunAnswer[]> {
     const answers: RunAnswer[] = [];
     let open = operations.map((operation, i) => ({ operation, i }));
@@ -99,7 +99,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     ...(entry.hooks ? { hooks: [{ add: `${events} ${id}`, about: "hook", metadata: null }] } : {}),
   });
 
-  /** Some together, the others one by one; the other process the other way round, so that they meet in the middle. */
+  /** Some together, the others one by one; the other process in the opposite order, so that they meet in the middle. */
   async function scattered(backend: RunBackend, asked: readonly RunOperation[], backwards: boolean): Promise<RunAnswer[]> {
     const half = asked.length / 2;
     const flushes = [asked.slice(0, half), ...asked.slice(half).map((one) => [one])];
@@ -111,7 +111,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
 
   for (const [what, late] of kinds)
     for (const [also, next] of kinds)
-      test(`of a late owner whose entry ${what} and a new one whose entry ${also}, one writes it, with all that goes with it`, async () => {
+      test(`of a late owner whose entry ${what} and a new owner whose entry ${also}, one writes it, with everything that belongs to it`, async () => {
         const held = await claimedRuns(16);
         const ofLate = held.map(({ id }) => appendOf(id, 1, 2, entryBy(late, id, "late")));
         const ofNext = held.map(({ id }) => appendOf(id, 2, 2, entryBy(next, id, "next")));
@@ -128,12 +128,12 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
           expect(loaded?.hooks).toHaveLength(hooks.length);
           expect(await runs[0].hook(`${loser} ${id}`)).toBeUndefined();
         }
-        // Sent again, as after a lost reply: both learn the same as before.
+        // Sent again, as after a lost reply: both get the same answer as before.
         expect((await insist(runs[0], ofLate)).map(({ kind }) => kind)).toEqual(mine.map(({ kind }) => kind));
         expect((await insist(runs[1], ofNext)).map(({ kind }) => kind)).toEqual(theirs.map(({ kind }) => kind));
       });
 
-  test("after an end without an entry nothing follows, also when an entry came at the same moment", async () => {
+  test("no entry follows after an end without an entry, even if an entry came at the same moment", async () => {
     for (let round = 0; round < 3; round++) {
       const held = await claimedRuns(16);
       const entries = held.map(({ id }) => appendOf(id, 1, 2));
@@ -151,7 +151,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     }
   });
 
-  test("the same runs are started once, and the other one finds them", async () => {
+  test("the same runs are started once, and the other process finds them", async () => {
     for (let round = 0; round < 10; round++) {
       const started = newIds(25);
       const asked = (creator: string, first: StartRun["first"]) =>
@@ -173,7 +173,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     }
   });
 
-  test("the same mail from both is delivered once, other mail gets numbers without gaps", async () => {
+  test("the same mail from both is delivered once, and other mail gets numbers without gaps", async () => {
     const [id = ""] = newIds(1);
     await runs[0].flush([startOf(id)]);
     const mail = (key: string): Send => ({ verb: "send", to: { run: id }, kind: "hook", about: null, payload: key, key });
@@ -192,7 +192,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     expect((await runs[0].read(id))?.mail).toBe(90);
   });
 
-  test("renewals, claims and flushes of the same runs wait for each other, and never in a circle", async () => {
+  test("renewals, claims and flushes of the same runs wait for each other without a deadlock", async () => {
     const before = await deadlocks();
     const held = await claimedRuns(60);
     let open = true;
@@ -217,7 +217,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     return rows[0]?.["n"];
   }
 
-  test("whoever watches goes on after its connection broke, and is told that it may have missed something", async () => {
+  test("a watcher continues after its connection broke, and is notified that it may have missed something", async () => {
     const heard: (string | null)[] = [];
     const stop = runs[0].watch((run) => heard.push(run));
     const untilHeard = (told: string | null) => until(`${told} is heard`, () => heard.includes(told));

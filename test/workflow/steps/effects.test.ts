@@ -96,13 +96,13 @@ onStores("effects when the process died during the step", everyStore, (test) => 
     expect(await verdicts(store, "o-1", stepId)).toEqual(["1 lapsed", "2 completed"]);
   });
 
-  const cannotTell: Record<string, () => unknown> = {
-    'says "unknown"': () => "unknown",
+  const noAnswers: Record<string, () => unknown> = {
+    'returns "unknown"': () => "unknown",
     throws: () => Promise.reject(new Error("provider down")),
-    "answers nothing": () => undefined,
-    "answers something else": () => ({}),
+    "returns undefined": () => undefined,
+    "returns an invalid value": () => ({}),
   };
-  for (const [what, reconcile] of Object.entries(cannotTell)) {
+  for (const [what, reconcile] of Object.entries(noAnswers)) {
     test(`reconcile ${what}: the step is unknown, and is not called again`, async ({ scene }) => {
       const deed = new Deed();
       const charge = step("charge", deed.body, { effect: "reconcile", reconcileAfterMs: 0, reconcile: reconcile as () => "unknown" });

@@ -214,7 +214,7 @@ onStores("a commit that the store refuses because of its data", everyStore, (tes
   });
 
   test.skipIf(on === "memory")(
-    "a process that dies before the end is written: the next one ends the run, and the step ran once",
+    "if the process dies before the end is written, the next worker ends the run, and the step runs once",
     async ({ scene }) => {
       const { charge, charges } = charging(scene);
       const order = workflow(scene.name("order"), async () => {
@@ -245,7 +245,7 @@ onStores("a commit that the store refuses because of its data", everyStore, (tes
   );
 
   test.skipIf(on === "memory")(
-    "a process that dies before the end is written: the next one does not tell the code a payload again",
+    "if the process dies before the end is written, the next worker does not deliver the payload again",
     async ({ scene }) => {
       const token = scene.name("token");
       const refused = scene.name("refused");
