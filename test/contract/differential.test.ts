@@ -161,7 +161,7 @@ async function flush(backend: Backend, model: Model, operations: readonly Operat
   for (const [i, operation] of operations.entries()) {
     const verdict = verdicts[i];
     assert.ok(!(verdict instanceof Error), String(verdict));
-    assert.ok(verdict !== undefined && verdict !== "again", `nobody else is here, yet ${operation.verb} was to be sent again`);
+    assert.ok(verdict !== undefined && verdict !== "again", `no other caller is active, but ${operation.verb} was answered with "again"`);
     // A settle need not return its time: the record has it.
     const settledAt = operation.verb === "settle" ? (await backend.read(operation))?.record.settledAt : undefined;
     const now = settledAt ?? verdict.now;

@@ -494,7 +494,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps workers for ever",
+    "keeps workers without end",
     "worker",
     (faithful, memory) => ({
       ...faithful,

@@ -41,13 +41,13 @@ describe("any value is read back unchanged", () => {
 onStores("values", everyStore, (test) => {
   test("any value is read back from a step, a run, its input, a hook and once", async ({ scene }) => {
     const values = fc.sample(anyValue, { numRuns: 25, seed: 20261116 });
-    const tellings: unknown[][] = [];
+    const allReceived: unknown[][] = [];
     const give = step(scene.name("give"), async (i: number) => values[i]);
     const run = workflow(scene.name("run"), async (first: unknown) => {
-      const told = [first];
-      tellings.push(told);
-      for (const i of values.keys()) told.push(await give(i));
-      told.push(await createHook({ token }));
+      const received = [first];
+      allReceived.push(received);
+      for (const i of values.keys()) received.push(await give(i));
+      received.push(await createHook({ token }));
       return values;
     });
     const token = scene.name("token");
@@ -59,8 +59,8 @@ onStores("values", everyStore, (test) => {
     expect(await shapeOf(await started.returnValue)).toStrictEqual(await shapeOf(values));
     // Where the run had left memory it was replayed, and the code got the same values.
     const all = [values, ...values, values];
-    expect(tellings.at(-1)).toHaveLength(all.length);
-    for (const told of tellings) expect(await shapeOf(told)).toStrictEqual(await shapeOf(all.slice(0, told.length)));
+    expect(allReceived.at(-1)).toHaveLength(all.length);
+    for (const received of allReceived) expect(await shapeOf(received)).toStrictEqual(await shapeOf(all.slice(0, received.length)));
     await once(store, { key: key.of("values") }, () => values);
     const { value } = (await once(store, { key: key.of("values") }, () => [])) as { value: unknown };
     expect(await shapeOf(value)).toStrictEqual(await shapeOf(values));
@@ -143,7 +143,7 @@ onStores("values", everyStore, (test) => {
     });
     const { store } = await scene.work();
     const started = await start(run, [], { store });
-    const now = async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1000, limit: 1 })).now;
+    const now = async () => (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1000, limit: 1 })).now;
     const at = await now();
     await until("a run that only waits would have left", async () => (await now()) > at + 400);
     expect((await store.runs.read(started.id))?.owner).not.toBeNull();

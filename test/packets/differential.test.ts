@@ -74,11 +74,11 @@ class Pair {
   interfere(key: string, how: "begin" | "settle" | "free"): void {
     const id = { scope: "packets", key };
     const record = this.#records.read(id);
-    const { owner = "somebody", attempt = 1 } = record ?? {};
+    const { owner = "another caller", attempt = 1 } = record ?? {};
     const to = how === "settle" ? completed(1) : ({ state: "free" } as const);
     const operation =
       how === "begin"
-        ? beginOf({ ...id, leaseMs: 700, owner: "somebody" })
+        ? beginOf({ ...id, leaseMs: 700, owner: "another caller" })
         : ({ verb: "settle", ...id, owner, attempt, to, note: null } as const);
     void memoryBackend(this.#memory).flush([operation]);
     this.#records.apply(operation, this.now);

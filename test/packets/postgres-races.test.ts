@@ -50,7 +50,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     await Promise.all(
       hands.map(async (hand) => {
         do {
-          assert.ok(performance.now() < until, "some packets are left, and nobody can claim them");
+          assert.ok(performance.now() < until, "some packets are left, and no worker can claim them");
           const { claimed } = await hand.claim({ queues: queues.map((queue) => ({ flow, queue, limit: 7 })), limit: 20 });
           await Promise.all(claimed.map((packet) => deliver(hand, packet)));
         } while (!(await empty()));
@@ -68,7 +68,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     const deliver = async (hand: Hand, packet: PacketRecord) => {
       const lane = packet.lane ?? "";
       under.set(lane, (under.get(lane) ?? 0) + 1);
-      assert.equal(under.get(lane), 1, "somebody else delivers another packet of this lane");
+      assert.equal(under.get(lane), 1, "another worker delivers another packet of this lane");
       delivered.set(lane, [...(delivered.get(lane) ?? []), packet.no]);
       await Promise.resolve();
       under.set(lane, 0);

@@ -133,11 +133,11 @@ describe.skipIf(!server.ok)("PostgreSQL handles packets as the memory store does
   async function interfere(ledger: MemoryLedger, { ledger: how, key }: Extract<Step, { ledger: string }>): Promise<void> {
     const id = { scope: "s", key };
     const model = memoryBackend(ledger);
-    const { owner = "somebody", attempt = 1 } = (await model.read(id))?.record ?? {};
+    const { owner = "another caller", attempt = 1 } = (await model.read(id))?.record ?? {};
     const to = how === "settle" ? completed(1) : ({ state: "free" } as const);
     const operation =
       how === "begin"
-        ? beginOf({ ...id, leaseMs: 700, owner: "somebody" })
+        ? beginOf({ ...id, leaseMs: 700, owner: "another caller" })
         : ({ verb: "settle", ...id, owner, attempt, to, note: null } as const);
     for (const each of [backend, model]) await each.flush([operation]);
   }

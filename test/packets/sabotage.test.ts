@@ -161,7 +161,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
         [...table.packets.values()].filter(({ state, part }) => state === "part" && part?.node === (node ?? part?.node));
     }),
   ],
-  ["waits for ports for ever", "join", inserts(({ state }) => (state === "part" ? { dueAt: Number.MAX_SAFE_INTEGER } : {}))],
+  ["waits for ports without end", "join", inserts(({ state }) => (state === "part" ? { dueAt: Number.MAX_SAFE_INTEGER } : {}))],
   [
     "keeps parts that wait in vain",
     "join",

@@ -220,7 +220,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
   test("a watcher continues after its connection broke, and is notified that it may have missed something", async () => {
     const heard: (string | null)[] = [];
     const stop = runs[0].watch((run) => heard.push(run));
-    const untilHeard = (told: string | null) => until(`${told} is heard`, () => heard.includes(told));
+    const untilHeard = (name: string | null) => until(`${name} is heard`, () => heard.includes(name));
     await untilHeard(null);
     const [first = "", second = ""] = newIds(2);
     await runs[1].flush([startOf(first, { first: null })]);
@@ -232,6 +232,6 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     await untilHeard(second);
     stop();
     const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN \"races\"%'";
-    await until("nobody listens any more", async () => (await direct.query(listening)).rows.length === 0);
+    await until("no connection listens any more", async () => (await direct.query(listening)).rows.length === 0);
   });
 });
