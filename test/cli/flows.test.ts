@@ -292,7 +292,7 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
     [["executions", ...store], /database not found: flows\.db/],
     [["runs"], /database not found: \.onceflow\/onceflow\.db/],
     [["keys", "--limit", "0", ...store], /from 1 to 1000/],
-    [["executions", "--store", "carrier-pigeon://x"], /cannot open/],
+    [["executions", "--store", "carrier-pigeon://x"], /there is no store for/],
     [["dead-letters", "retry", ...store], /name dead letters, or use --all/],
     [["dead-letters", "nonsense"], /unknown command/],
   ];

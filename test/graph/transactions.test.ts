@@ -139,7 +139,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     await store.transact(async (tx) => {
       over = tx;
     });
-    if (scene.on === "sqlite") await expect(sender.trigger("flow", "In", { id: "o" }, { tx: over })).rejects.toThrow(/is over/);
+    if (scene.on === "sqlite") await expect(sender.trigger("flow", "In", { id: "o" }, { tx: over })).rejects.toThrow(/has ended/);
     const direct = { text: oneEdge("{ mode: direct }").text.replace("title: Flow", "title: Direct") };
     const quick = await running(scene, direct, { work: recorder().node });
     await expect(store.transact((tx) => quick.trigger("direct", "In", {}, { tx }))).rejects.toThrow(/stores nothing/);

@@ -36,7 +36,7 @@ describe.each(Object.keys(stores))("the audit log of %s", (name) => {
     const run = (input: number) => once(store, { key: k, input }, () => "done");
     await run(1);
     await run(1);
-    await expect(run(2)).rejects.toThrow(/another input/);
+    await expect(run(2)).rejects.toThrow(/a different input/);
     await expect
       .poll(async () => (await inspect(store, { key: k }))?.audit.map(({ answer, attempt }) => [answer, attempt]))
       .toEqual([

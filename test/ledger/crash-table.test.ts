@@ -333,10 +333,10 @@ describe.skipIf(!mongodb.ok)("the crash table on MongoDB (an emulator, unless gi
 );
 
 test.each(["before renew", "after renew", "before audit", "after audit"] as const)(
-  "a store cannot die %s, because it does that by itself: the error says to wrap its backend",
+  "a store cannot die %s, which happens inside the store: the error says to wrap the backend",
   async (point) => {
     const store = await open("memory:");
-    expect(() => withCrashPoint(store, point, () => {})).toThrow(/wrap its backend/);
+    expect(() => withCrashPoint(store, point, () => {})).toThrow(/wrap the backend/);
     await store.close();
   },
 );

@@ -147,7 +147,7 @@ describe("bundles", () => {
   test("refuse a number that is given twice, and nothing is written", async () => {
     const scene = await watched();
     const packet = scene.hand.packet({ claim: true });
-    await expect(scene.packets.flush([scene.hand.sendOf([packet, packet])])).rejects.toThrow(/number is given once/);
+    await expect(scene.packets.flush([scene.hand.sendOf([packet, packet])])).rejects.toThrow(/number is used once/);
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 0 });
   });
 });

@@ -112,8 +112,9 @@ await opened.close();`;
 
   test("an invalid step option gives a warning about that option, not about the store", async ({ scene }) => {
     const main =
-      'const wrong = step("wrong", async () => {});\nwrong.maxRetry = 0;\nconfigure({ store: await store(), worker: true });\nawait new Promise((go) => process.on("warning", go));';
-    const { stdout } = await runApp(scene, `import { step } from "onceflow/workflow";\n${main}`);
+      'const wrong = step("wrong", async () => {});\nwrong.maxRetry = 0;\nconst opened = await store();\nconfigure({ store: opened, worker: true });\nawait new Promise((go) => process.on("warning", go));\nawait opened.close();';
+    const { code, stdout } = await runApp(scene, `import { step } from "onceflow/workflow";\n${main}`);
+    expect(code).toBe(0);
     expect(stdout).toMatch(
       /could not start: step "wrong": maxRetry: .*did you mean "maxRetries"\? Correct the option and restart the process\./,
     );
