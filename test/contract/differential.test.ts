@@ -26,15 +26,15 @@ import { freshTable } from "../servers/dynamodb/tables.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 /**
- * Random histories, applied to a store and to decide() on a Map. Each flush tells the store's time at which it judged,
- * so that the model judges at the very same instant: answers, records and attempt logs have to be equal to the
- * millisecond. Durations are nothing or a century, so that only purges, whose time is not told, need no luck.
+ * Random histories, applied to a store and to decide() on a Map. Each flush returns the store's time at which it decided,
+ * so that the model decides at the same instant: answers, records and attempt logs have to be equal to the
+ * millisecond. Durations are zero or a century, because a purge does not return its time.
  */
 const centuryMs = 100 * 366 * 24 * 3600 * 1000;
 const durationMs = fc.constantFrom(0, centuryMs);
 const effect = fc.constantFrom("idempotent", "keyed", "reconcile", "atMostOnce");
 
-/** Whom or what an operation names: mostly what the record says, at times somebody or something else. */
+/** The owner, attempt or input that an operation names: mostly the one of the record, sometimes another. */
 const who = fc.oneof({ weight: 3, arbitrary: fc.constant("present") }, { weight: 2, arbitrary: fc.constantFrom("a", "b") });
 const attempt = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
 
@@ -103,7 +103,7 @@ const step = fc.oneof(
 );
 const history = fc.array(step, { minLength: 12, maxLength: 20, size: "max" });
 
-/** On a busy machine; alone it takes a tenth of that. */
+/** On a busy machine; on an idle one it takes a tenth of that. */
 const compareMsMax = 900_000;
 
 let histories = 0;
@@ -133,7 +133,7 @@ class Model {
     return answer;
   }
 
-  /** Whatever is of no duration is over. Returns how many records that touches. */
+  /** Ends everything that has a duration of zero. Returns how many records that touches. */
   purge(before: number | undefined): number {
     if (before === 0) return 0;
     let touched = 0;
@@ -161,15 +161,15 @@ async function flush(backend: Backend, model: Model, operations: readonly Operat
   for (const [i, operation] of operations.entries()) {
     const verdict = verdicts[i];
     assert.ok(!(verdict instanceof Error), String(verdict));
-    assert.ok(verdict !== undefined && verdict !== "again", `nobody else is here, yet ${operation.verb} was to be sent again`);
-    // A settle need not tell its time: the record does.
+    assert.ok(verdict !== undefined && verdict !== "again", `no other caller is active, but ${operation.verb} was answered with "again"`);
+    // A settle need not return its time: the record has it.
     const settledAt = operation.verb === "settle" ? (await backend.read(operation))?.record.settledAt : undefined;
     const now = settledAt ?? verdict.now;
     assert.deepEqual(plain(verdict.answer), model.apply(operation, now));
   }
 }
 
-/** The settle within a transaction does not tell its time: the record does. */
+/** The settle within a transaction does not return its time: the record has it. */
 async function settleWithin(backend: Backend, model: Model, settle: Settle): Promise<void> {
   assert.ok(backend.transact && backend.settleWithin);
   const answer = await backend.transact(async (tx) => (await backend.settleWithin?.(tx, settle)) as Answer);
@@ -185,7 +185,7 @@ async function expectEqual(backend: Backend, model: Model): Promise<void> {
 
 async function play(backend: Backend, steps: typeof history extends fc.Arbitrary<infer H> ? H : never): Promise<void> {
   const model = new Model();
-  // What earlier histories left is over now or never will be: after this, every purge counts only what is ours.
+  // Removes what earlier histories left, so that every later purge counts only records of this history.
   while ((await backend.purge({ limit: 1000 })) > 0);
   for (const [i, step] of steps.entries()) {
     if ("purgeBefore" in step) {
@@ -205,7 +205,7 @@ async function play(backend: Backend, steps: typeof history extends fc.Arbitrary
         if (within(asked)) await settleWithin(backend, model, model.operation(key, asked) as Settle);
       }
     }
-    // Not after every step, because it takes as long as the step; what went apart is found a little later.
+    // Not after every step, because a comparison takes as long as a step; a difference is found a little later.
     if (i % 3 === 2 || i === steps.length - 1) await expectEqual(backend, model);
   }
   for (const key of keys) {
@@ -228,7 +228,7 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
   }
 }
 
-describe.concurrent("SQLite judges as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("SQLite decides as decide() does", { timeout: compareMsMax }, () => {
   const histories = effort({ quick: 20, full: 60 });
   test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { onTestFinished }) => {
     const folder = temporaryFolder(onTestFinished);
@@ -236,7 +236,7 @@ describe.concurrent("SQLite judges as decide() does", { timeout: compareMsMax },
   });
 });
 
-describe.concurrent("PostgreSQL judges in SQL as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("PostgreSQL decides in SQL as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("postgres");
   let database: FreshDatabase | undefined;
 
@@ -249,13 +249,13 @@ describe.concurrent("PostgreSQL judges in SQL as decide() does", { timeout: comp
   test.for([1, 2, 3, 4])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (database === undefined) return skip(server.ok ? "no database" : server.reason);
     const url = new URL(database.url);
-    // What a crash would lose is not looked for here: no commit has to wait for the disk.
+    // This test does not look at crashes, so commits need not wait for the disk.
     url.searchParams.set("options", "-c synchronous_commit=off");
     await compare(await postgresBackend({ url: url.href, schema: `part_${part}` }), histories, part);
   });
 });
 
-describe.concurrent("MongoDB judges in pipelines as decide() does (an emulator, or the real one that is given)", {
+describe.concurrent("MongoDB decides in pipelines as decide() does (an emulator, or the real server that is given)", {
   timeout: compareMsMax,
 }, () => {
   const server = inject("mongodb");
@@ -268,7 +268,7 @@ describe.concurrent("MongoDB judges in pipelines as decide() does (an emulator, 
   });
 });
 
-describe.concurrent("Redis judges in Lua as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("Redis decides in Lua as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("redis");
   const histories = effort({ quick: 20, full: 80 });
   test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
@@ -277,7 +277,7 @@ describe.concurrent("Redis judges in Lua as decide() does", { timeout: compareMs
   });
 });
 
-describe.concurrent("DynamoDB judges in conditions as decide() does", { timeout: compareMsMax }, () => {
+describe.concurrent("DynamoDB decides in conditions as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("dynamodb");
   const histories = effort({ quick: 5, full: 15 });
   test(`on ${histories} random histories`, async ({ skip, onTestFinished }) => {

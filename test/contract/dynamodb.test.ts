@@ -35,11 +35,11 @@ function contract(by: NonNullable<DynamoTargetOptions["by"]>, wanted: (one: Cont
 
 describe.concurrent("ledger, DynamoDB", () => contract("url", () => true));
 
-describe.concurrent("ledger, DynamoDB with a client of the user's own", () =>
+describe.concurrent("ledger, DynamoDB with the application's client", () =>
   contract("client", (_, verb) => ["open", "begin", "resend"].includes(verb)));
 
 const unsevered = { name: "", severs: false } as ContractTarget;
-describe.concurrent("ledger, DynamoDB behind connections that are cut", () =>
+describe.concurrent("ledger, DynamoDB behind connections that break", () =>
   contract(
     "proxy",
     (one) =>

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type ContractTarget, ledgerContract, memoryTarget, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
-/** What every store promises holds of one that encrypts, too: nothing of it may depend on what the database can read. */
+/** The contract also holds for a store that encrypts: no part of it may depend on what the database can read. */
 const encryption = { keys: [{ id: "2026-11", key: randomBytes(32) }], required: true };
 
 function encrypted(target: ContractTarget): ContractTarget {

@@ -1,9 +1,9 @@
 import type { ContractGroup, ContractTarget } from "onceflow/testing";
 
-/** How long a case may take here; one that does not come to its end has failed, too. */
+/** How long a case may take here; a case that does not end has failed, too. */
 const caseMsMax = 5000;
 
-/** The first promise of a verb that a faithful store keeps, and a sabotaged one does not. */
+/** The name of the first case of a verb that a correct store passes and a sabotaged one fails. */
 export async function firstBroken(
   contract: readonly ContractGroup[],
   verb: string,

@@ -10,7 +10,7 @@ beforeAll(async () => {
   if (!server.ok) return;
   byUrl = await mongoTarget({ url: server.url });
   byClient = await mongoTarget({ url: server.url, shared: true });
-  // The driver (7.8) waits for ever when it writes to a connection that was closed while it was idle: here it does not keep them.
+  // The driver (7.8) waits without end when it writes to a connection that was closed while it was idle: here it does not keep them.
   severed = await mongoTarget({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}maxIdleTimeMS=5` });
 });
 
@@ -28,7 +28,7 @@ for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runC
           test(one.name, async ({ skip }) => {
             if (byUrl === undefined || byClient === undefined || severed === undefined)
               return skip(server.ok ? "no target" : server.reason);
-            // The ledger by its URL, queue and journal on a client of the user's own: both ways, and not twice the time.
+            // The ledger by its URL, packets and runs on the application's client: both ways are tested without taking twice the time.
             const usual = of === "ledger" ? byUrl : byClient;
             const target = one.skip(byClient) !== undefined && one.skip(severed) === undefined ? severed : usual;
             const reason = one.skip(target);

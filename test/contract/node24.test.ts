@@ -7,16 +7,16 @@ import { takeTurns } from "../kit/heavy.js";
 takeTurns();
 
 const program = fileURLToPath(new URL("../../.build/test/contract/programs/contract.js", import.meta.url));
-/** Two contracts, also on a machine that has much else to do. */
+/** Enough for two contracts on a busy machine. */
 const runMsMax = 110_000;
 const target = sqliteTarget({ driver: "node:sqlite" });
 const cases = [...ledgerContract, ...runContract, ...packetContract].flatMap((group) =>
   group.cases.filter((one) => one.skip(target) === undefined),
 );
 
-/** What the program printed, whether or not it passed. */
+/** The output of the program, whether or not it passed. */
 function run(node: string): Promise<{ readonly code: number | string | null | undefined; readonly output: string }> {
-  // Its own children would else report to a test runner that is not there.
+  // Otherwise its child processes would report to a test runner that is not there.
   const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, ...env } = process.env;
   return new Promise((resolve) => {
     execFile(node, [program], { env, timeout: runMsMax, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
@@ -25,7 +25,7 @@ function run(node: string): Promise<{ readonly code: number | string | null | un
   });
 }
 
-test("the SQLite contracts hold on Node 24, on the driver that Node brings", { timeout: runMsMax + 10_000 }, async ({ skip }) => {
+test("the SQLite contracts hold on Node 24 with Node's built-in driver", { timeout: runMsMax + 10_000 }, async ({ skip }) => {
   const node24 = inject("node24");
   if (!node24.ok) return skip(node24.reason);
   const { code, output } = await run(node24.path);

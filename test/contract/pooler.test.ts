@@ -8,8 +8,8 @@ import type { Server } from "../servers/provider.js";
 const server = inject("postgres");
 
 /**
- * In transaction mode there are fewer sessions than connections, and each transaction goes through another one. In session
- * mode the store does the same as in transaction mode: the ledger's part of the contract shows that it may.
+ * In transaction mode there are fewer sessions than connections, and each transaction may use another one. In session
+ * mode the store works in the same way: the ledger's part of the contract checks that it may.
  */
 const modes = [
   { mode: "transaction", size: 12, contracts: { ledger: ledgerContract, runs: runContract, packets: packetContract } },
@@ -31,7 +31,7 @@ for (const { mode, size, contracts } of modes) {
       }
       database = await freshDatabase(server.url);
       pooler = await startPgBouncer(program.running, { target: database.url, pool_mode: mode, default_pool_size: size });
-      // The pooler's connections to the server are shared: to end those of one ledger would end those of its neighbours.
+      // The pooler's connections to the server are shared: closing those of one ledger would close those of the others.
       target = { ...(await postgresTarget({ url: pooler.url })), severs: false };
     }, 700_000);
 

@@ -12,7 +12,7 @@ const endings: (() => unknown)[] = [];
 
 beforeAll(async () => {
   if (!server.ok) return;
-  // Replicas that somebody waits for: without it every store that is opened would warn.
+  // Replicas that writes wait for: without this every store would warn when it is opened.
   const { url, members, stop } = await startRedisCluster(await redisProgram(), { "min-replicas-to-write": "1" });
   endings.push(stop);
   const nodeRedis = createCluster({ rootNodes: members.map((member) => ({ url: urlOf(member) })) });
@@ -34,7 +34,7 @@ afterAll(async () => {
   for (const end of endings) await end();
 });
 
-// On one client for most of them: a connection to each member for every store would take longer than the cases.
+// Most cases share one client: connecting to each member for every store would take longer than the cases.
 describeContract("ledger, Redis Cluster of six, with a node-redis cluster", () => targets["node-redis cluster"], allButRenew);
 describeContract("ledger, Redis Cluster of six, by its URL", () => targets["url"], ["open", "renew", "resend"]);
 describeContract("ledger, Redis Cluster of six, by its URL with ioredis", () => targets["ioredis"], ["open", "begin"]);

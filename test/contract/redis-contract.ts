@@ -1,15 +1,15 @@
 import { ledgerContract, type RedisTarget } from "onceflow/testing";
 import { describe, inject, test } from "vitest";
 
-/** What differs between drivers is how scripts are sent and answered: these verbs send every one of them. */
+/** Drivers differ in how they send scripts and read replies: these verbs send every script. */
 export const scriptVerbs = ["begin", "attempt", "purge"];
 
 const server = inject("redis");
 
-/** A client of the user's own has nobody to renew for a stuck event loop, which on a busy machine many cases at once can be. */
+/** With the application's client no thread renews leases while the event loop is stuck, which happens with many cases on a busy machine. */
 export const allButRenew = ledgerContract.map(({ verb }) => verb).filter((verb) => verb !== "renew");
 
-/** Registers the contract, or some verbs of it, for a target that is made before the tests run. */
+/** Registers the contract, or some of its verbs, for a target that is made before the tests run. */
 export function describeContract(name: string, target: () => RedisTarget | undefined, verbs?: readonly string[]): void {
   describe.concurrent(name, () => {
     for (const { verb, cases } of ledgerContract.filter((group) => verbs === undefined || verbs.includes(group.verb))) {

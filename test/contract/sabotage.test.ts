@@ -58,7 +58,7 @@ function edit({ runs }: Memory, id: string, change: (run: NonNullable<ReturnType
   if (run) runs.set(id, { ...run, ...change(run) });
 }
 
-/** What it breaks, the verb under which that must be found, and how it breaks it. */
+/** The broken promise, the verb under which the contract must find it, and the sabotage. */
 const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = [
   [
     "lets the last creator win",
@@ -69,7 +69,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "takes an entry that leaves a gap",
+    "accepts an entry that leaves a gap",
     "append",
     appends((append, pass, memory) => pass({ ...append, seq: Math.min(append.seq, lengthOf(memory, append.id) + 1) })),
   ],
@@ -82,7 +82,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "forgets the mail when a run is released",
+    "forgets mail when a run is released",
     "append",
     appends(async (append, pass, memory) => {
       const answer = await pass(append);
@@ -92,7 +92,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets a late owner write behind its successor's back",
+    "lets a late owner write after its successor",
     "fence",
     appends((append, pass, memory) => {
       const there = memory.journals.get(append.id)?.[append.seq - 1];
@@ -108,12 +108,12 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets a late body write into its successor's streams",
+    "lets a late body write into the streams of its successor",
     "write",
     writes((write, pass, memory) => pass({ ...write, epoch: memory.runs.get(write.id)?.epoch ?? write.epoch })),
   ],
   [
-    "writes chunks that are sent again behind those that are there",
+    "appends chunks that are sent again instead of ignoring them",
     "write",
     writes((write, pass, memory) => {
       const there = memory.chunks.read({ run: write.id, stream: "default", from: 0, limit: 1e6, bytesMax: 1e9 }).length;
@@ -121,12 +121,12 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets a lower attempt replace what a higher one wrote",
+    "lets a lower attempt replace the chunks of a higher one",
     "write",
     writes((write, pass) => pass({ ...write, chunks: write.chunks.map((chunk) => ({ ...chunk, attempt: 1 })) })),
   ],
   [
-    "writes behind the end of a stream",
+    "writes after the end of a stream",
     "write",
     (faithful, memory) => {
       memory.chunks.ended = () => false;
@@ -134,7 +134,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     },
   ],
   [
-    "leaves what does not count in its stream",
+    "keeps chunks of attempts that do not count",
     "write",
     appends((append, pass) => pass({ ...append, entry: { ...append.entry, voids: [] } })),
   ],
@@ -147,7 +147,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps the chunks of a run that is gone",
+    "keeps the chunks of a run that was removed",
     "write",
     (faithful, memory) => {
       memory.chunks.delete = () => {};
@@ -155,12 +155,12 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     },
   ],
   [
-    "reads pages as long as they come",
+    "reads pages without their limit in bytes",
     "write",
     (faithful) => ({ ...faithful, chunks: (query) => faithful.chunks({ ...query, bytesMax: 1e9 }) }),
   ],
   [
-    "gives a token to whoever asks last",
+    "gives a token to the last caller",
     "hook",
     meddling(async (operation, pass, memory) => {
       const entry = operation.verb === "append" ? operation.entry : operation.verb === "start" ? operation.first?.entry : undefined;
@@ -179,7 +179,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "forgets the key of a mail that was taken in",
+    "forgets the key of mail that was consumed",
     "mail",
     meddling(async (operation, pass, memory) => {
       for (const [id, { keys, mail }] of memory.mailboxes) if (memory.runs.get(id)?.consumed === mail.length) keys.clear();
@@ -187,7 +187,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets mail wait for the timer of its run",
+    "makes mail wait for the timer of its run",
     "mail",
     meddling(async (operation, pass, memory) => {
       const before = new Map(memory.runs);
@@ -198,7 +198,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "takes a run from its live owner when mail comes",
+    "takes a run from its live owner when mail arrives",
     "mail",
     meddling(async (operation, pass, memory) => {
       const answer = await pass(operation);
@@ -207,7 +207,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "tells a parent of the end of its child in a commit of its own",
+    "notifies a parent of the end of its child in a separate commit",
     "child",
     appends(async (append, pass, memory) => {
       const { parent } = { ...memory.runs.get(append.id) };
@@ -218,13 +218,13 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       const { status, output } = append.entry.then;
       const payload = JSON.stringify([status, output]);
       const mail = { verb: "send", to: { run: parent }, kind: "child", about: append.id, payload, key: `child ${append.id}` } as const;
-      // biome-ignore lint/style/noRestrictedGlobals: the mail is to come too late, on the real clock of this store
+      // biome-ignore lint/style/noRestrictedGlobals: the mail has to arrive too late, on the real clock of this store
       setTimeout(() => void pass(mail), 5);
       return answer;
     }),
   ],
   [
-    "claims what a live owner holds",
+    "claims runs of a live owner",
     "claim",
     claims((faithful, memory) => async (query) => {
       for (const { id, owner } of [...memory.runs.values()]) if (owner !== null) edit(memory, id, () => ({ wakeAt: 0 }));
@@ -241,7 +241,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "gives one run to two workers that ask at once",
+    "gives one run to two workers that claim at the same time",
     "claim",
     claims((faithful, memory) => async (query) => {
       const seen = [...memory.runs.values()].filter(({ wakeAt, owner }) => owner === null && wakeAt !== null).slice(0, query.limit);
@@ -277,7 +277,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       const { claimed, ...rest } = await faithful.claim(query);
       for (const { run } of claimed) {
         edit(memory, run.id, () => ({ deaths: before.get(run.id)?.deaths ?? 0 }));
-        // biome-ignore lint/style/noRestrictedGlobals: the count is to come too late, on the real clock of this store
+        // biome-ignore lint/style/noRestrictedGlobals: the count has to arrive too late, on the real clock of this store
         setTimeout(() => edit(memory, run.id, ({ deaths }) => ({ deaths: deaths + 1 })), 50);
       }
       return { ...rest, claimed };
@@ -292,7 +292,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "takes the word of a late owner about deaths",
+    "accepts the death count of a late owner",
     "suspect",
     appends(async (append, pass, memory) => {
       const { trial } = append.entry;
@@ -312,7 +312,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "tells a worker of suspects that it may not claim",
+    "reports suspects to a worker that may not claim them",
     "suspect",
     claims((faithful, memory) => async (query) => {
       const claims = await faithful.claim(query);
@@ -324,7 +324,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets suspects at the head of the queue block those behind them",
+    "lets suspects at the head of the queue block the runs after them",
     "suspect",
     claims((faithful, memory) => async (query) => {
       const [first] = [...memory.runs.values()]
@@ -343,7 +343,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps a run from all workers as long as from those that it is to avoid",
+    "keeps a run from all workers for as long as from the avoided ones",
     "avoid",
     claims((faithful, memory) => async (query) => {
       for (const { id, avoidUntil } of [...memory.runs.values()])
@@ -352,7 +352,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets a worker wait although mail has come",
+    "makes a worker wait although mail has arrived",
     "avoid",
     meddling(async (operation, pass, memory) => {
       const before = new Map(memory.runs);
@@ -364,7 +364,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "goes on avoiding after a release that names no worker",
+    "keeps avoiding workers after a release that names none",
     "avoid",
     appends(async (append, pass, memory) => {
       const { avoid, avoidUntil } = memory.runs.get(append.id) ?? {};
@@ -375,7 +375,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "tells an avoided worker to come at once",
+    "makes an avoided worker poll at once",
     "avoid",
     claims((faithful, memory) => async (query) => {
       const claims = await faithful.claim(query);
@@ -386,7 +386,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "claims others beside the one run that was asked for",
+    "claims other runs beside the requested one",
     "avoid",
     claims(
       (faithful) =>
@@ -395,17 +395,17 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     ),
   ],
   [
-    "takes an entry after the end from an earlier epoch",
+    "accepts a late entry from an earlier epoch",
     "append late",
     lates((late, pass, memory) => pass({ ...late, epoch: memory.runs.get(late.id)?.epoch ?? late.epoch })),
   ],
   [
-    "takes an entry after the end wherever it is to stand",
+    "accepts a late entry at any place",
     "append late",
     lates((late, pass, memory) => pass({ ...late, seq: lengthOf(memory, late.id) + 1 })),
   ],
   [
-    "takes an entry after the end before it",
+    "accepts a late entry before the end",
     "append late",
     lates(async (late, pass, memory) => {
       const { status } = memory.runs.get(late.id) ?? {};
@@ -416,7 +416,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "recognises an entry after the end by its epoch",
+    "recognises a late entry by its epoch",
     "append late",
     lates(async (late, pass, memory) => {
       const there = memory.journals.get(late.id)?.[late.seq - 1];
@@ -424,7 +424,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "lets other entries follow one after the end",
+    "lets other entries follow a late one",
     "append late",
     appends(async (append, pass, memory) => {
       const { status, endedAt } = memory.runs.get(append.id) ?? {};
@@ -461,7 +461,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     renews((faithful, query) => faithful.renew({ signOfLife: { workflows: ["order", "refund"], version: "1.2.3" }, ...query })),
   ],
   [
-    "takes every sign of life for a worker's first",
+    "takes every heartbeat for a worker's first",
     "worker",
     renews(async (faithful, query) => {
       if (query.signOfLife) await faithful.leave(query.owner);
@@ -494,7 +494,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps workers for ever",
+    "keeps workers without end",
     "worker",
     (faithful, memory) => ({
       ...faithful,
@@ -507,7 +507,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "renews everybody's leases",
+    "renews the leases of all workers",
     "renew",
     (faithful, memory) => ({
       ...faithful,
@@ -530,7 +530,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "removes what is to be kept for ever",
+    "removes runs that are kept without end",
     "purge",
     (faithful, memory) => ({
       ...faithful,
@@ -554,7 +554,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "goes on telling who has stopped to watch",
+    "keeps notifying a watcher that has stopped",
     "watch",
     (faithful) => ({
       ...faithful,
@@ -565,7 +565,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "sleeps through mail that comes while a run is released",
+    "misses mail that arrives while a run is released",
     "race",
     appends(async (append, pass, memory) => {
       const { then, consumed } = append.entry;
@@ -579,7 +579,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ],
 ];
 
-/** The first promise that the memory store itself keeps, and this one does not. */
+/** The first promise that the memory store keeps and this one does not. */
 const broken = (verb: string, runs: Sabotage) =>
   firstBroken(runContract, verb, memoryTarget({ time: "virtual", runs }), memoryTarget({ time: "virtual" }));
 
@@ -587,8 +587,8 @@ describe("the run contract finds a store that", () => {
   for (const [does, verb, sabotage] of sabotages) test(does, async () => expect(await broken(verb, sabotage)).toBeTypeOf("string"));
 });
 
-describe("the run contract has nothing against a store that", () => {
-  /** Each call takes its time, and others come in between. */
+describe("the run contract accepts a store that", () => {
+  /** Each call takes some time, and others run in between. */
   const slow: Sabotage = (faithful) => {
     let calls = 0;
     const later = async () => {
@@ -619,11 +619,11 @@ describe("the run contract has nothing against a store that", () => {
       chunks: slowly(faithful.chunks),
       tail: slowly(faithful.tail),
       purge: slowly(faithful.purge),
-      // A word that comes late, without a name, and more often than needed.
+      // A notification that comes late, without a name, and more often than needed.
       watch: (changed) => {
         let stopped = false;
         const stop = faithful.watch(() => {
-          // biome-ignore lint/style/noRestrictedGlobals: the word is to come late, on the real clock of this store
+          // biome-ignore lint/style/noRestrictedGlobals: the notification has to come late, on the real clock of this store
           for (const ms of [1, 5]) setTimeout(() => stopped || changed(null), ms);
         });
         return () => {
@@ -634,7 +634,7 @@ describe("the run contract has nothing against a store that", () => {
     };
   };
 
-  /** Refuses every other operation at first: somebody else was faster. */
+  /** Answers every second operation of a flush with "again", as if another process had been faster. */
   const contended: Sabotage = (faithful) => ({
     ...faithful,
     async flush(operations) {
@@ -646,7 +646,7 @@ describe("the run contract has nothing against a store that", () => {
 
   for (const { verb } of runContract) {
     test(`is slow: ${verb}`, async () => expect(await broken(verb, slow)).toBeUndefined());
-    // It is allowed to take more flushes than one that never has to try again.
+    // Such a store may take more flushes than one that never has to retry.
     if (verb !== "start" && verb !== "append")
       test(`loses races: ${verb}`, async () => expect(await broken(verb, contended)).toBeUndefined());
   }

@@ -1,7 +1,7 @@
 import { ledgerContract, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 import { describe, test } from "vitest";
 
-/** @photostructure/sqlite, which Node 20 has to use and every other may; node:sqlite is in node24.test.ts. */
+/** @photostructure/sqlite, which Node 20 needs and later versions may use; node:sqlite is in node24.test.ts. */
 const driver = "@photostructure/sqlite";
 const target = sqliteTarget({ driver });
 

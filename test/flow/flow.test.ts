@@ -13,7 +13,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import { fail } from "./failing-step.js";
 
 describe("steps", () => {
-  test("run one after the other, and hand on what they have set", async () => {
+  test("run one after the other and pass on the values they set", async () => {
     const seen: unknown[] = [];
     const flow = create<{ amount: number }>("order")
       .step("reserve", async (ctx) => ctx.set("reserved", ctx.input.amount * 2))
@@ -34,7 +34,7 @@ describe("steps", () => {
     expect(await new Flow("empty").run(undefined)).toMatchObject({ name: "empty", status: "completed", steps: [] });
   });
 
-  test("names are unique, in parallel stages too, and a refused stage leaves the flow as it was", async () => {
+  test("names are unique, also in parallel stages, and a refused stage leaves the flow unchanged", async () => {
     const flow = create("order").step("a", () => {});
     expect(() => flow.step("a", () => {})).toThrow(StepAlreadyExistsError);
     expect(() => flow.parallel("a", [{ name: "b", fn: () => {} }])).toThrow('flow "order" already has a step "a"');
@@ -59,7 +59,7 @@ describe("steps", () => {
     expect(() => create("order").step(name, fn as () => void, options as object)).toThrow(message);
   });
 
-  test("a failure is returned, the very object, and later steps do not run", async () => {
+  test("a failure is returned as the same object, and later steps do not run", async () => {
     const error = new TypeError("declined");
     const later = vi.fn();
     const result = await create("order")
@@ -73,7 +73,7 @@ describe("steps", () => {
     expect(later).not.toHaveBeenCalled();
   });
 
-  test("what is thrown need not be an error", async () => {
+  test("a thrown value need not be an error", async () => {
     const result = await create("order")
       .step("charge", () => Promise.reject("no"))
       .run(undefined);
@@ -82,7 +82,7 @@ describe("steps", () => {
 });
 
 describe("retries", () => {
-  test("as often as said, each with its number", async () => {
+  test("run as often as configured, each with its attempt number", async () => {
     const attempts: number[] = [];
     const flow = create("order").step(
       "charge",
@@ -98,7 +98,7 @@ describe("retries", () => {
     expect(never).toMatchObject({ status: "failed", steps: [{ attempts: 3 }] });
   });
 
-  test("wait in between", async () => {
+  test("wait between attempts", async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const delays: number[] = [];
@@ -122,7 +122,7 @@ describe("timeouts", () => {
   // biome-ignore lint/style/noRestrictedGlobals: the timers are vitest's, which the tests advance
   const takes = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-  test("end a try, abort its signal, and count as a failure", async () => {
+  test("end an attempt, abort its signal, and count as a failure", async () => {
     const signals: AbortSignal[] = [];
     const flow = create("order").step(
       "charge",
@@ -141,7 +141,7 @@ describe("timeouts", () => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
   });
 
-  test("a retry waits until the body that was too late has ended", async () => {
+  test("a retry waits until the late body has ended", async () => {
     let running = 0;
     let most = 0;
     const body = async () => {
@@ -157,7 +157,7 @@ describe("timeouts", () => {
     expect(most).toBe(1);
   });
 
-  test("a body that succeeds in its grace completes the step where another try would follow, and is kept as evidence where none does", async () => {
+  test("a success within the grace completes the step if a retry would follow, and is kept as evidence if none does", async () => {
     const late = () => takes(30);
     const run = async (retries: number) => {
       const running = create("order").step("charge", late, { timeoutMs: 5, retries }).run(undefined);
@@ -168,7 +168,7 @@ describe("timeouts", () => {
     expect(await run(0)).toMatchObject({ status: "failed", steps: [{ attempts: 1, succeededLate: true }] });
   });
 
-  test("but not longer than its grace", async () => {
+  test("a retry waits no longer than the grace", async () => {
     const running = create("order")
       .step("charge", () => new Promise(() => {}), { timeoutMs: 5, graceMs: 20 })
       .run(undefined);
@@ -180,7 +180,7 @@ describe("timeouts", () => {
 });
 
 describe("parallel", () => {
-  test("its steps run side by side; the next stage waits for all of them", async () => {
+  test("its steps run in parallel, and the next stage waits for all of them", async () => {
     const order: string[] = [];
     let arrived = 0;
     const both = () => {
@@ -203,7 +203,7 @@ describe("parallel", () => {
     expect(result.steps.map(({ name }) => name)).toEqual(["mail", "text", "ship"]);
   });
 
-  test("one failure of several is forgiven, and told", async () => {
+  test("a failure of some steps does not fail the flow, and is reported", async () => {
     const flow = create("order")
       .parallel("notify", [
         { name: "mail", fn: fail("no mail") },
@@ -220,7 +220,7 @@ describe("parallel", () => {
     });
   });
 
-  test("all failed: the flow fails with the first of them", async () => {
+  test("if all steps fail, the flow fails with the first failure", async () => {
     const flow = create("order").parallel("notify", [
       { name: "mail", fn: fail("no mail") },
       { name: "text", fn: async () => Promise.reject(new Error("no text")) },
@@ -228,7 +228,7 @@ describe("parallel", () => {
     expect(await flow.run(undefined)).toMatchObject({ status: "failed", error: { message: "no mail" } });
   });
 
-  test("failFast: one failure aborts its siblings, fails the flow, and undoes those that were done", async () => {
+  test("failFast: one failure aborts the other steps, fails the flow, and compensates completed steps", async () => {
     const undone: string[] = [];
     let aborted: unknown;
     const flow = create("order").parallel(
@@ -273,7 +273,7 @@ describe("schema", () => {
     },
   } as const;
 
-  test("an invalid input: a failed result with what is wrong, and no step runs", async () => {
+  test("an invalid input gives a failed result with the issues, and no step runs", async () => {
     const body = vi.fn();
     const result = await create<number>("order", { schema: positive }).step("charge", body).run(-1);
     expect(result).toMatchObject({ status: "failed", steps: [] });
@@ -285,7 +285,7 @@ describe("schema", () => {
     expect(body).not.toHaveBeenCalled();
   });
 
-  test("a valid one is what the schema made of it", async () => {
+  test("a valid input is used as the schema returns it", async () => {
     let input: number | undefined;
     await create<number>("order", { schema: positive })
       .step("charge", (ctx) => {
@@ -302,7 +302,7 @@ describe("schema", () => {
   });
 });
 
-test("every error of ours has one base, under both of its names", () => {
+test("every error of ours has one base class, under both of its names", () => {
   expect(OrchestrixError).toBe(OnceflowError);
   const error = new StepAlreadyExistsError("order", "charge");
   expect(error).toBeInstanceOf(OrchestrixError);

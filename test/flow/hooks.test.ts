@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from "vitest";
 import { fail } from "./failing-step.js";
 
 describe("hooks and plugins", () => {
-  test("are told in order: config hooks before plugins, each event once", async () => {
+  test("are called in order: config hooks before plugins, once for each event", async () => {
     const reported: string[] = [];
     const listener = (who: string) => ({
       onFlowStart: () => void reported.push(`${who} flowStart`),
@@ -63,7 +63,7 @@ describe("hooks and plugins", () => {
     ]);
   });
 
-  test("one that throws breaks nothing, and is warned about", async () => {
+  test("a hook that throws does not affect the run, and causes a warning", async () => {
     const warned = new Promise<Error>((resolve) => void process.once("warning", resolve));
     const hooks = { onStepStart: fail("bad hook"), onFlowComplete: () => Promise.reject(new Error("bad hook")) };
     const result = await create("order", { hooks })
@@ -73,7 +73,7 @@ describe("hooks and plugins", () => {
     expect(await warned).toMatchObject({ code: "ONCEFLOW_FLOW_HOOK", message: expect.stringContaining("bad hook") });
   });
 
-  test("start() tells what happens as it happens, to everybody who asks, and gives the result", async () => {
+  test("start() gives events as they happen to every consumer, and the result", async () => {
     const run = create("order")
       .step("charge", () => {}, { retries: 1 })
       .step("ship", fail("no ship"), { retries: 1 })
@@ -97,7 +97,7 @@ describe("hooks and plugins", () => {
     expect(await types()).toEqual(expected);
   });
 
-  test("start() of what can't be run at all: its events end with the error", async () => {
+  test("start() of a run that is refused: its events end with the error", async () => {
     const run = create("order").start(undefined, { key: "" });
     await expect(run.result).rejects.toThrow(/key/);
     await expect(
@@ -119,7 +119,7 @@ describe("logging", () => {
       .step("charge", (ctx) => (ctx.attempt < 3 ? Promise.reject(new Error("later")) : undefined), { retries: 2, compensate: () => {} })
       .step("ship", fail("no\n\u001b[31mship"));
 
-  test("goes through the console as it is when a line is written, so that tools that replace it see the line", async () => {
+  test("uses the console at the time of the line, so that tools that replace the console see it", async () => {
     const flow = create("order", { logging: { prefix: "shop" } }).step("charge", () => {});
     const log = vi.spyOn(console, "log").mockImplementation(() => {});
     await flow.run(undefined);
@@ -128,7 +128,7 @@ describe("logging", () => {
     expect(written).toEqual(["[shop] RUNNING order", "[shop] ✔ charge", "[shop] SUCCESS order"]);
   });
 
-  test("plain when piped: a line for everything", async () => {
+  test("is plain if the output is piped, with a line for every event", async () => {
     const { written, stream } = lines();
     await story(createConsoleLoggerPlugin({ prefix: "shop", stream })).run(undefined);
     expect(written.join("")).toBe(
@@ -139,7 +139,7 @@ describe("logging", () => {
     );
   });
 
-  test("in colours on a terminal, unless NO_COLOR is set", async () => {
+  test("is coloured on a terminal, unless NO_COLOR is set", async () => {
     const colored = lines(true);
     await story(createConsoleLoggerPlugin({ stream: colored.stream })).run(undefined);
     expect(colored.written[0]).toBe("\u001b[36mRUNNING\u001b[39m order\n");
@@ -164,7 +164,7 @@ describe("logging", () => {
     ]);
   });
 
-  test("intercept tags what a step writes to the console, and nothing else", async () => {
+  test("intercept tags the console output of a step, and nothing else", async () => {
     const log = vi.spyOn(console, "log").mockImplementation(() => {});
     const plugin = createConsoleLoggerPlugin({ prefix: "shop", intercept: true, stream: { write: () => {} } });
     const flow = create("order", { plugins: [plugin] }).parallel("p", [

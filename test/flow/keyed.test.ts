@@ -6,7 +6,7 @@ import type { ContractTarget } from "../../src/testing/contract/targets/target.j
 import { gate } from "../kit/gate.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
-/** The URL of a server that is there. */
+/** The URL of a running server. */
 function given(name: "postgres" | "redis" | "dynamodb" | "mongodb"): string {
   const server = inject(name);
   if (!server.ok) throw new Error(server.reason);
@@ -44,13 +44,13 @@ for (const [name, targetOf] of Object.entries(targets)) {
       try {
         target = await targetOf();
       } catch (error) {
-        // With CI=true the set-up has failed before, where it is promised.
+        // With CI=true a missing server has already failed the set-up.
         missing = error instanceof Error ? error.message : String(error);
       }
     });
     afterAll(() => target?.close?.());
 
-    /** Handles on a ledger of its own. */
+    /** Stores on a database that no other test uses. */
     const ledger = async ({ skip, onTestFinished }: TestContext): Promise<() => Promise<Store>> => {
       if (target === undefined) return skip(missing);
       const ledger = await target.create();
@@ -80,7 +80,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(body).toHaveBeenCalledTimes(1);
     });
 
-    test("a failure is stored too: errors with their name, message, code and cause", async (context) => {
+    test("a failure is stored, too: errors with their name, message, code and cause", async (context) => {
       const handle = await ledger(context);
       const body = vi.fn(() => {
         throw Object.assign(new RangeError("declined", { cause: new Error("no funds") }), { code: "E_CARD" });
@@ -96,7 +96,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(body).toHaveBeenCalledTimes(2);
     });
 
-    test('50 at once under one key: one execution, 49 equal results; or 49 times "running"', async (context) => {
+    test('50 concurrent calls with one key give one execution and 49 equal results, or 49 times "running"', async (context) => {
       const handle = await ledger(context);
       const [one, two] = [await handle(), await handle()];
       const meanwhile = gate();
@@ -130,7 +130,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       await first;
     });
 
-    test("the same key with another input, or in another flow, is refused; or replayed, if that is wanted", async (context) => {
+    test("the same key with another input, or in another flow, is refused, or replayed if configured", async (context) => {
       const handle = await ledger(context);
       const store = await handle();
       const body = vi.fn();
@@ -143,7 +143,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(body).toHaveBeenCalledTimes(1);
     });
 
-    test("cacheResult: false keeps others out while it runs, and nothing afterwards", async (context) => {
+    test("cacheResult: false keeps other calls out while the flow runs, and stores no result", async (context) => {
       const handle = await ledger(context);
       const meanwhile = gate();
       const body = vi.fn(() => meanwhile.opened);
@@ -157,7 +157,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(body).toHaveBeenCalledTimes(2);
     });
 
-    test("ttlMs is retention: after it the key is as good as new", async (context) => {
+    test("ttlMs is retention: after it the key can be used again", async (context) => {
       const handle = await ledger(context);
       const body = vi.fn();
       const flow = create<Order>("payment", { idempotency: await handle() }).step("charge", body);
@@ -170,7 +170,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(body).toHaveBeenCalledTimes(2);
     });
 
-    test("a run that takes longer than its ttl and its lease is not doubled", async (context) => {
+    test("a run that takes longer than its ttl and its lease is not executed twice", async (context) => {
       const handle = await ledger(context);
       const [one, two] = [await handle(), await handle()];
       const meanwhile = gate();
@@ -179,7 +179,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       const options = { key: "k", ttlMs: 1, leaseMs: 900 };
       const first = flows[0]?.run(order, options);
       await vi.waitFor(() => expect(body).toHaveBeenCalled());
-      // A lease is renewed when a third of it is over: this is longer than a lease.
+      // A lease is renewed after a third of its length: this is longer than a lease.
       for (const enough = one.metrics.renewed + 4; one.metrics.renewed < enough; )
         expect(await flows[1]?.run(order, options)).toMatchObject({ status: "running" });
       meanwhile.open();
@@ -187,7 +187,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(body).toHaveBeenCalledTimes(1);
     });
 
-    test("a cancelled run frees its key, after it has undone what was done", async (context) => {
+    test("a cancelled run frees its key after its compensations", async (context) => {
       const handle = await ledger(context);
       const controller = new AbortController();
       const undone = vi.fn();
@@ -201,7 +201,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(await flow.run(order, { key: "k" })).toMatchObject({ status: "completed", steps: [{}, {}, {}] });
     });
 
-    test("steps are given keys: stable, one per step, another one for what undoes it", async (context) => {
+    test("steps get stable keys, one per step, and another one for its compensation", async (context) => {
       const handle = await ledger(context);
       const keys: (string | undefined)[] = [];
       const note = (ctx: FlowContext<Order>) => void keys.push(ctx.stepKey);
@@ -230,7 +230,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(keys.slice(-2)).toEqual([undefined, undefined]);
     });
 
-    test("whoever was taken over can't settle: its run rejects, and the other's result stands", async (context) => {
+    test("a run that was taken over cannot settle: it rejects, and the result of the other run stands", async (context) => {
       const handle = await ledger(context);
       const [one, two] = [await handle(), await handle()];
       const meanwhile = gate();
@@ -239,7 +239,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
         .step("ship", () => {});
       const late = flow.run(order, { key: "k", leaseMs: 60_000 });
       await vi.waitFor(async () => expect((await two.read({ scope: "", key: "k" }))?.record.state).toBe("running"));
-      // Somebody frees the key in its name and runs it: to the first one that is what a takeover looks like.
+      // Another caller frees the key in the run's name and executes it: the first run sees the same as after a takeover.
       const { owner = "", attempt = 0 } = (await two.read({ scope: "", key: "k" }))?.record ?? {};
       await two.commit({
         ledger: { verb: "settle", scope: "", key: "k", owner, attempt, to: { state: "free", forget: true }, note: null },
@@ -251,7 +251,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(await winner.run(order, { key: "k" })).toEqual(won);
     });
 
-    test("one begin and one settle for a run of one step, and a commit more for every further step; a replay is one", async (context) => {
+    test("a run of one step takes one begin and one settle, each further step one more commit, and a replay one", async (context) => {
       const handle = await ledger(context);
       const store = await handle();
       const flow = (steps: number) => {
@@ -271,7 +271,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(await flushes(() => flow(3).run(order, { key: "3" }))).toBe(1);
     });
 
-    test("a context that can't be stored fails the step that left it, with the value's path, and undoes it", async (context) => {
+    test("a context that cannot be stored fails the step that left it, with the value's path, and compensates it", async (context) => {
       const handle = await ledger(context);
       const store = await handle();
       const undone: string[] = [];
@@ -289,7 +289,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(await flow.run(order, { key: "other", durable: false })).toMatchObject({ status: "completed" });
     });
 
-    test("resume gives the result that is there, and says so when there is nothing to resume", async (context) => {
+    test("resume returns the stored result, and throws if there is nothing to resume", async (context) => {
       const handle = await ledger(context);
       const flow = create<Order>("payment", { idempotency: await handle() }).step("charge", () => {});
       await expect(flow.resume("k")).rejects.toBeInstanceOf(IdempotencyRecordNotFoundError);
@@ -300,7 +300,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(await flow.recover()).toEqual([]);
     });
 
-    test("recover goes on with all that was left behind, and leaves alone what runs or is another's", async (context) => {
+    test("recover continues all abandoned runs, and leaves running ones and those of other flows alone", async (context) => {
       const handle = await ledger(context);
       const [doomed, store] = [await handle(), await handle()];
       const left = (flow: string, key: string, leaseMs: number) => {
@@ -315,7 +315,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
         return telling;
       };
       await Promise.all([left("payment", "a", 300), left("payment", "b", 300), left("refund", "c", 300), left("payment", "runs", 60_000)]);
-      // Its heartbeat ends with it: what it left behind lapses.
+      // Its heartbeat ends with it, so that the lease of its run expires.
       await doomed.close();
       const seen: string[] = [];
       const flow = create<Order>("payment", { idempotency: store })
@@ -333,7 +333,7 @@ for (const [name, targetOf] of Object.entries(targets)) {
       expect(await flow.recover()).toEqual([]);
     });
 
-    test("the ledger's own tools see its keys", async (context) => {
+    test("the ledger's own functions see its keys", async (context) => {
       const handle = await ledger(context);
       const store = await handle();
       await create<Order>("payment", { idempotency: store, scope: "tenant" })

@@ -14,7 +14,7 @@ const server = inject("postgres");
 const redis = inject("redis");
 const dynamodb = inject("dynamodb");
 
-/** Where it dies, what may have been called twice by then, and whether the run was on its way back. */
+/** Where the process dies, which calls may have been made twice by then, and whether the run was compensating. */
 interface Death {
   readonly dieAt: string;
   readonly twice?: string;
@@ -35,7 +35,7 @@ const forward: readonly Death[] = [
   { dieAt: "stepStart d" },
   { dieAt: "before call d" },
   { dieAt: "after call d", twice: "d" },
-  // Told when the result is in the store.
+  // This event is emitted when the result is in the store.
   { dieAt: "stepComplete d" },
   { dieAt: "flowComplete" },
 ];
@@ -78,21 +78,21 @@ const places = {
 
 for (const [name, placeOf] of Object.entries(places)) {
   describe.concurrent(`a flow on ${name} whose process is killed`, () => {
-    // What is written, and when, is the same on all of them: elsewhere some points have to do, other ones on each.
+    // Every store gets the same writes in the same order: all points on one store, a sample of them on the others.
     const [every, first] = { SQLite: [1, 0], PostgreSQL: [3, 2], Redis: [4, 3], DynamoDB: [6, 4] }[name] as [number, number];
     const deaths = sample(
       [...forward, ...back].filter((_, i) => i % every === first),
       2,
     );
     for (const { dieAt, twice, refused = false } of deaths) {
-      test(`at "${dieAt}" goes on behind its last completed step`, async (context) => {
+      test(`at "${dieAt}" continues after its last completed step`, async (context) => {
         const url = await placeOf(context);
         const provider = await serveEffects({ honoursKeys: false });
         context.onTestFinished(() => provider.close());
         const doom = { url, providerUrl: provider.url, refused };
 
         expect(await live({ ...doom, act: "run", dieAt })).toBe("killed");
-        // Each way on in its turn: who has the input, who has only the key, and who looks for what was left behind.
+        // Each way to continue in turn: with the input, with only the key, and by a search for abandoned runs.
         const over = dieAt === "stepComplete d" || dieAt === "flowComplete" || dieAt === "flowFail" || dieAt === "compensateComplete a";
         const act = (["run", "resume", "recover"] as const)[dieAt.length % (over ? 2 : 3)] ?? "run";
         const result = await live({ ...doom, act });
@@ -107,7 +107,7 @@ for (const [name, placeOf] of Object.entries(places)) {
           expect([call, provider.effects.rawCalls(call)]).toEqual([call, call === twice ? 2 : 1]);
         if (refused) expect(result.compensations?.map((each) => each.name)).toEqual(["c", "b", "a"]);
         else expect(calledBack(provider)).toBe(0);
-        // From here on everybody gets this result.
+        // From here on every caller gets this result.
         expect(await stored(url)).toBe(result.status);
       });
     }
@@ -118,7 +118,7 @@ function calledBack({ effects }: EffectServer): number {
   return ["a", "b", "c", "d"].reduce((calls, step) => calls + effects.rawCalls(`undo ${step}`), 0);
 }
 
-/** What the ledger says of it. */
+/** The run's record in the ledger. */
 async function stored(url: string): Promise<string | undefined> {
   const store = await open(url);
   const reading = await store.read({ scope: "", key: "k" });
@@ -126,7 +126,7 @@ async function stored(url: string): Promise<string | undefined> {
   return reading?.record.state;
 }
 
-/** The result as JSON tells it, or that it was killed. */
+/** The result as JSON, or that the process was killed. */
 async function live(doom: FlowDoom): Promise<FlowResult | "killed"> {
   const { signal, stdout } = await new Program("flow/programs/worker", [JSON.stringify(doom)], { onEnd: () => {} }).ended;
   return signal === "SIGKILL" ? "killed" : (JSON.parse(stdout) as FlowResult);

@@ -6,7 +6,7 @@ import { create, createIdempotencyStore, dynamoIdempotencyStore, FlowAlreadyRunn
 import { createClient } from "redis";
 import { describe, expect, inject, test, vi } from "vitest";
 
-/** The examples that this package set out from, as they are printed, but for the name of the package. */
+/** The examples that this package started from, as printed, except for the name of the package. */
 describe("set up a store, run with a key", () => {
   test("in memory", async () => {
     const store = createIdempotencyStore();
@@ -20,7 +20,7 @@ describe("set up a store, run with a key", () => {
     expect(body).toHaveBeenCalledTimes(1);
   });
 
-  test("running: told, or thrown", async () => {
+  test('a running key is returned as "running" or thrown', async () => {
     const flow = create("my-flow", { idempotency: createIdempotencyStore() });
     let release = () => {};
     const released = new Promise<void>((resolve) => {
@@ -75,7 +75,7 @@ describe("distributed", () => {
     await runsOnce(store);
   });
 
-  test("DynamoDB, on a table whose partition key is the seed's: key", async ({ skip, onTestFinished }) => {
+  test("DynamoDB, on a table with the partition key of the original example: key", async ({ skip, onTestFinished }) => {
     if (!dynamodb.ok) return skip(dynamodb.reason);
     const { hostname: region, searchParams } = new URL(dynamodb.url);
     const credentials = { accessKeyId: "local", secretAccessKey: "local" };
@@ -92,7 +92,7 @@ describe("distributed", () => {
     );
     onTestFinished(async () => void (await client.send(new DeleteTableCommand({ TableName: tableName }))));
     await runsOnce(dynamoIdempotencyStore(client, { tableName }));
-    // By URL, too: also for the thread that renews leases in place of a stuck process.
+    // Also by URL, and for the thread that renews leases in place of a stuck process.
     const url = new URL(dynamodb.url);
     url.pathname = `/${tableName}`;
     const store = await open(url.href);

@@ -17,7 +17,7 @@ interface Order {
 }
 const order: Order = { id: "o-1", amount: 10 };
 
-describe("a store by hand", () => {
+describe("the methods of a store", () => {
   test("get, start, complete, fail, delete, cleanup", async () => {
     const store = createIdempotencyStore();
     expect(await store.get("k")).toBeNull();
@@ -38,7 +38,7 @@ describe("a store by hand", () => {
     await (await store.ledger()).close();
   });
 
-  test("run and start with key: undefined are refused: an unkeyed run in its place would repeat the effect", async () => {
+  test("run and start with key: undefined are refused, because an unkeyed run would repeat the effect", async () => {
     const body = vi.fn();
     const flow = create<Order>("payment", { idempotency: createIdempotencyStore() }).step("charge", body);
     const options = { key: undefined } as unknown as RunOptions;
@@ -48,7 +48,7 @@ describe("a store by hand", () => {
     expect((await flow.run(order)).status).toBe("completed");
   });
 
-  test("complete and fail of what was not started", async () => {
+  test("complete and fail of a key that was not started", async () => {
     const store = createIdempotencyStore();
     await expect(store.complete("k", 1)).rejects.toBeInstanceOf(IdempotencyRecordNotFoundError);
     await expect(store.fail("k", new Error("no"))).rejects.toThrow(/"k"/);
@@ -59,7 +59,7 @@ describe("a store by hand", () => {
     await store.delete("nothing");
   });
 
-  test("a key that was completed by something else is not a flow's", async () => {
+  test("a key that was completed by other code does not belong to a flow", async () => {
     const store = createIdempotencyStore();
     await store.start("k");
     await store.complete("k", "something else");
@@ -67,7 +67,7 @@ describe("a store by hand", () => {
   });
 });
 
-describe("a store of the user's own making", () => {
+describe("a store that the application implements", () => {
   function ownStore(): IdempotencyStore & { readonly records: Map<string, { status: string }> } {
     const records = new Map<string, { key: string; status: "running" | "completed" | "failed"; result?: unknown; error?: unknown }>();
     return {
@@ -104,12 +104,12 @@ describe("a store of the user's own making", () => {
     expect(await failing.run(order, { key: "bad" })).toMatchObject({ status: "failed", error: { message: "declined" } });
   });
 
-  test("anything else is refused with what would do", async () => {
+  test("anything else is refused, and the error says what is accepted", async () => {
     await expect(create("payment", { idempotency: {} as Store }).run(1, { key: "k" })).rejects.toThrow(/open\(url\)/);
   });
 });
 
-describe("bad input", () => {
+describe("invalid input", () => {
   const flow = create("payment", { idempotency: createIdempotencyStore() }).step("charge", () => {});
   test.each([
     [{ key: "" }, /key/],
@@ -126,17 +126,17 @@ describe("bad input", () => {
     expect(await createIdempotencyStore().get("k")).toBeNull();
   });
 
-  test("an input that can't be stored is refused with its path", async () => {
+  test("an input that cannot be stored is refused with its path", async () => {
     await expect(flow.run({ order: { callback: () => {} } }, { key: "fn" })).rejects.toThrow(/^input\.order\.callback: cannot be stored/);
   });
 
-  test("what JSON can't hold is still told apart", async () => {
+  test("inputs that differ only in what JSON cannot hold have different fingerprints", async () => {
     await flow.run({ at: new Date(0), list: new Set([1]) }, { key: "date" });
     await flow.run({ at: new Date(0), list: new Set([1]) }, { key: "date" });
     await expect(flow.run({ at: new Date(1), list: new Set([1]) }, { key: "date" })).rejects.toBeInstanceOf(MismatchError);
   });
 
-  test("without a store of its own a key goes to the process's", async () => {
+  test("without its own store a flow uses the store of the process", async () => {
     const folder = temporaryFolder(onTestFinished);
     vi.stubEnv("ONCEFLOW_URL", `sqlite:${join(folder, "ambient.db")}`);
     await create<Order>("payment")

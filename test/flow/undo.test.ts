@@ -13,7 +13,7 @@ describe("compensation", () => {
       ])
       .step("pay", last, { compensate: () => void undone.push("pay") });
 
-  test("undoes what was done, backwards; not what failed, and not what has nothing to undo", async () => {
+  test("undoes completed steps in reverse order, but not failed ones, and not those without a compensation", async () => {
     const undone: string[] = [];
     const result = await travel(undone, fail("declined")).run(undefined);
     expect(undone).toEqual(["flight", "hotel"]);
@@ -27,13 +27,13 @@ describe("compensation", () => {
     });
   });
 
-  test("nothing is undone when all went well", async () => {
+  test("does not run if all steps succeed", async () => {
     const undone: string[] = [];
     expect(await travel(undone, () => {}).run(undefined)).toMatchObject({ status: "completed" });
     expect(undone).toEqual([]);
   });
 
-  test("one that fails does not hide the first error, and keeps no other from being undone", async () => {
+  test("that fails does not hide the first error, and does not stop the other compensations", async () => {
     const undone: string[] = [];
     const result = await create("travel")
       .step("hotel", () => {}, { compensate: () => void undone.push("hotel") })
@@ -50,7 +50,7 @@ describe("compensation", () => {
     });
   });
 
-  test("is given what the steps have set", async () => {
+  test("gets the values that the steps have set", async () => {
     const seen: unknown[] = [];
     await create<string>("travel")
       .step("hotel", (ctx) => ctx.set("booking", "b-1"), { compensate: (ctx) => void seen.push(ctx.get("booking"), ctx.input) })
@@ -72,7 +72,7 @@ describe("cancelling", () => {
     expect(body).not.toHaveBeenCalled();
   });
 
-  test("between two steps: the next does not run, and what was done is undone with a signal that is not aborted", async () => {
+  test("between two steps: the next one does not run, and completed steps are compensated with a signal that is not aborted", async () => {
     const controller = new AbortController();
     const reason = new Error("enough");
     let aborted: boolean | undefined;
@@ -91,7 +91,7 @@ describe("cancelling", () => {
     expect(aborted).toBe(false);
   });
 
-  test("in a retry delay: at once", async () => {
+  test("in a retry delay ends it at once", async () => {
     const controller = new AbortController();
     const plugin: FlowPlugin = {
       name: "cancel",
@@ -103,7 +103,7 @@ describe("cancelling", () => {
     expect(result).toMatchObject({ status: "cancelled", error: "enough", steps: [{ status: "cancelled", attempts: 1 }] });
   });
 
-  test("inside a step: its signal aborts", async () => {
+  test("inside a step aborts its signal", async () => {
     const controller = new AbortController();
     const result = await create("order")
       .step("charge", (ctx) => {
@@ -114,7 +114,7 @@ describe("cancelling", () => {
     expect(result).toMatchObject({ status: "cancelled", error: { message: "enough" }, steps: [{ status: "cancelled" }] });
   });
 
-  test.each(["alone", "in a group"])("during the last step, %s: what was done is undone, and the key is free", async (where) => {
+  test.each(["alone", "in a group"])("during the last step, %s: completed steps are compensated, and the key is free", async (where) => {
     const controller = new AbortController();
     const events: string[] = [];
     const plugin: FlowPlugin = { name: "all", onEvent: ({ type }) => void events.push(type) };

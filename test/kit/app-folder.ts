@@ -6,7 +6,7 @@ import { temporaryFolder } from "./temporary-folder.js";
 
 const repository = resolve(import.meta.dirname, "../..");
 
-/** An app of its own: a folder with these files, in which onceflow and the other packages named are installed. */
+/** A separate app: a folder with these files, in which onceflow and the other named packages are installed. */
 export function appFolder(files: Readonly<Record<string, string>>, packages: readonly string[] = []): string {
   const folder = temporaryFolder(onTestFinished);
   for (const [name, text] of Object.entries({ "package.json": '{ "name": "app", "type": "module" }', ...files })) {
@@ -30,7 +30,7 @@ const runMsMax = 50_000;
 
 /** Runs Node in a folder until it ends. */
 export function runNode(args: readonly string[], { cwd, node = process.execPath, env = {} }: RunOptions): Promise<Ran> {
-  // What the test runner tells its own processes is not for others.
+  // Variables of the test runner are not for other programs.
   const { NODE_OPTIONS: _, VITEST: __, ...inherited } = process.env;
   return new Promise((ended) => {
     execFile(node, args, { cwd, env: { ...inherited, ...env }, timeout: runMsMax }, (error, stdout, stderr) =>
@@ -45,7 +45,7 @@ interface RunOptions {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** The line of a text, from 1, that has this in it. */
+/** The number of the first line, from 1, that contains this text. */
 export function lineOf(text: string, part: string): number {
   return text.slice(0, text.indexOf(part)).split("\n").length;
 }

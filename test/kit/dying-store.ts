@@ -17,7 +17,7 @@ interface DyingStore {
   readonly hasDied: () => boolean;
 }
 
-/** A store whose process dies before or after the first commit that `deadly` chooses: from then on it answers nothing. */
+/** A store whose process dies before or after the first commit that `deadly` chooses: from then on it does not answer. */
 export function dyingStore(inner: Store, when: "before" | "after", deadly: DeadlyWrite): DyingStore {
   const doomed = mortal(inner);
   const death = gate();

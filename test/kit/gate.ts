@@ -1,4 +1,4 @@
-/** Something that one side opens and the other waits for. */
+/** One side opens it, and the other waits for that. */
 export interface Gate<T = void> {
   readonly opened: Promise<T>;
   open(value: T): void;

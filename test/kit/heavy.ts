@@ -4,19 +4,19 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll } from "vitest";
 
-/** One for all test files of this run: their processes have the same parent. */
+/** One lock for all test files of this run: their processes have the same parent. */
 const lock = join(tmpdir(), `onceflow-heavy-${process.ppid}`);
 const waitMsMax = 600_000;
 
 /**
- * Test files that start processes by the dozen take turns. Side by side they would only wait for each other's processes
- * to boot, and everybody's times would be the machine's.
+ * Test files that start dozens of processes take turns. In parallel they would only wait for each other's processes
+ * to start, and all their times would depend on the machine.
  */
 export function takeTurns(): void {
   beforeAll(async () => {
     const until = Date.now() + waitMsMax;
     while (!taken()) {
-      // Whoever held it may have been killed: better side by side than not at all.
+      // The process that held the lock may have been killed: running in parallel is better than not running.
       if (Date.now() > until) return;
       await delay(50);
     }

@@ -1,10 +1,10 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
- * Paths below test/, without `.test.ts`. Begun in this order, before all others: a long file that is begun last runs alone while the other processors rest.
+ * Paths below test/, without `.test.ts`. Started in this order, before all others: a long file that starts last runs alone while the other processors idle.
  *
- * Those that take turns (heavy.ts) stand apart from each other. Side by side, one would only wait for the other, and keep
- * a worker from the files that could run.
+ * Files that take turns (heavy.ts) are not neighbours: in parallel one would only wait for the other, and keep
+ * a worker from files that could run.
  */
 export const longest: readonly string[] = [
   "ledger/crash-table",

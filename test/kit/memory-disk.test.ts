@@ -12,7 +12,7 @@ test("every user may write into the folder, and no other run gets it", () => {
   for (const folder of [one, other]) expect(statSync(folder).mode & 0o7777).toBe(0o1777);
 });
 
-test("folders of runs that were killed are removed, those of runs that live stay", () => {
+test("folders of killed runs are removed, and those of live runs stay", () => {
   const root = temporaryFolder(onTestFinished);
   const { pid: dead } = spawnSync(process.execPath, ["--version"]);
   const [left, lives, foreign] = [`onceflow-tests-${dead}-a`, `onceflow-tests-${process.ppid}-a`, "another"].map((name) =>
@@ -23,7 +23,7 @@ test("folders of runs that were killed are removed, those of runs that live stay
   expect([left, lives, foreign].map((folder) => existsSync(folder as string))).toEqual([false, true, true]);
 });
 
-test("there is none where the root is missing or has too little room", () => {
+test("there is no folder if the root is missing or has too little space", () => {
   const root = temporaryFolder(onTestFinished);
   expect(memoryFolder(join(root, "missing"), 0)).toBeUndefined();
   expect(memoryFolder(root, Number.MAX_SAFE_INTEGER)).toBeUndefined();

@@ -5,8 +5,8 @@ const prefix = "onceflow-tests-";
 const roomBytesMin = 4_000_000_000;
 
 /**
- * Vitest's global set-up: databases of the tests live in memory where there is room. A killed process loses nothing that it
- * wrote there, and a sync takes a twentieth of the time that a disk needs. A TMPDIR that is set already stays.
+ * Vitest's global set-up: databases of the tests are in memory if there is space. A killed process loses nothing that it
+ * wrote there, and a sync takes a twentieth of the time that a disk needs. A TMPDIR that is already set is kept.
  */
 export function setup(): (() => void) | undefined {
   if (process.env["TMPDIR"] !== undefined) return undefined;
@@ -19,7 +19,7 @@ export function setup(): (() => void) | undefined {
   };
 }
 
-/** A new folder below `root`, or undefined where `root` is missing or has less room. Removes the folders of runs that were killed. */
+/** A new folder below `root`, or undefined if `root` is missing or has too little space. Removes the folders of killed runs. */
 export function memoryFolder(root: string, bytesMin: number): string | undefined {
   try {
     for (const name of readdirSync(root)) {
@@ -41,7 +41,7 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // It is alive, and another user's.
+    // The process is alive and belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Asks again and again until the answer is not undefined; throws what `late` says when that takes longer than the bound. */
+/** Calls until the answer is not undefined; throws the message of `late` if that takes longer than the bound. */
 export async function poll<T>(boundMs: number, ask: () => Promise<T | undefined> | T | undefined, late: () => string): Promise<T> {
   const deadline = performance.now() + boundMs;
   for (;;) {

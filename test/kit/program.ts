@@ -20,7 +20,7 @@ export interface Ended {
  */
 export class Program<Sent = unknown, Received = unknown> {
   readonly child: ChildProcess;
-  /** Resolves when the process has ended and all that it printed is here. */
+  /** Resolves when the process has ended and all its output has arrived. */
   readonly ended: Promise<Ended>;
   readonly #sent: Sent[] = [];
   readonly #listeners = new Set<() => void>();
@@ -69,7 +69,7 @@ export class Program<Sent = unknown, Received = unknown> {
     this.child.send(message as never);
   }
 
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<Ended> {
     this.child.kill(signal);
     return await this.ended;

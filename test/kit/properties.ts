@@ -1,8 +1,8 @@
 import fc from "fast-check";
 
 /**
- * Properties are tried on the same values at every run: a run that fails fails again. `ONCEFLOW_SEED=random` looks
- * further, and a number looks at the same as somebody else did.
+ * Properties use the same values at every run, so that a failure can be repeated. `ONCEFLOW_SEED=random` tries
+ * other values, and a number those of another run.
  */
 const asked = process.env["ONCEFLOW_SEED"] ?? "1";
 const seed = asked === "random" ? Math.floor(Math.random() * 2 ** 31) : Number(asked);

@@ -28,12 +28,12 @@ interface Workplace {
   readonly worker: Worker;
 }
 
-/** A lease that is soon over, and still longer than a round trip on a busy machine: who is not sure to hold it begins nothing. */
+/** A short lease that is still longer than a round trip on a busy machine: a worker that is not sure of its lease begins nothing. */
 export const shortMs = 250;
 
 let named = 0;
 
-/** What a test works on: a database of its own, any number of handles and workers on it, all gone at the end. */
+/** What a test works on: a database that no other test uses, any number of stores and workers on it, all closed at the end. */
 export class Scene {
   readonly on: StoreName;
   readonly #place: Place;
@@ -57,7 +57,7 @@ export class Scene {
   }
 
   /**
-   * Another handle, as another process would have it. Without its stand-in: that is a thread, which takes longer to start
+   * Another handle, as another process would have it. Without the heartbeat thread, which takes longer to start
    * than most tests take, and would go on renewing for a process that is not really dead.
    */
   async open(options: OpenOptions = {}): Promise<Store> {
@@ -66,7 +66,7 @@ export class Scene {
     return store;
   }
 
-  /** A worker on a handle of its own, as another process would be; or on one that is given. */
+  /** A worker on a new handle, as in another process; or on the given one. */
   async work(options: WorkerOptions = {}, given?: Store): Promise<Workplace> {
     const store = given ?? (await this.open());
     const worker = await work(store, options);
@@ -74,7 +74,7 @@ export class Scene {
     return { store, worker };
   }
 
-  /** A worker whose process will die; nobody has to stop it. */
+  /** A worker whose process will die; the test need not stop it. */
   async workAndDie(options: WorkerOptions = {}, opening: OpenOptions = {}): Promise<Mortal> {
     const doomed = mortal(await this.open(opening));
     await work(doomed.store, { leaseMs: shortMs, background: true, ...options });
@@ -102,7 +102,7 @@ export class Scene {
 
 const endMsMax = 30_000;
 
-/** A test that leaves something running fails, instead of keeping its whole file from its end. */
+/** A test that leaves something running fails, instead of keeping its file from ending. */
 async function bounded(what: string, ends: readonly Promise<void>[]): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const tooLong = new Promise<never>((_, reject) => {
@@ -125,7 +125,7 @@ async function sqlitePlace(): Promise<Place> {
 
 let schemas = 0;
 
-/** A schema of its own: a database for each test would take longer than most tests. */
+/** A new schema: a database for each test would take longer than most tests. */
 async function postgresPlace(database: FreshDatabase): Promise<Place> {
   schemas += 1;
   const url = new URL(database.url);
@@ -151,7 +151,7 @@ function sceneTest(on: StoreName, place: () => Promise<Place>) {
 
 type Tests = (test: SceneTest, on: StoreName) => void;
 
-/** The same tests on each of these stores, side by side. */
+/** The same tests on each of these stores, concurrently. */
 export function onStores(title: string, stores: readonly StoreName[], tests: Tests): void {
   forStores(stores, tests, (suite, on, all) => suite.concurrent(`${title}, ${storeTitles[on]}`, all));
 }

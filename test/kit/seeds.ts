@@ -1,4 +1,4 @@
-/** One seed after the other; what they came to, added up. */
+/** Runs one seed after the other and adds up their reports. */
 export async function simulateSeeds<Totals extends Record<keyof Totals, number>>(
   seeds: number,
   simulateSeed: (seed: number) => Promise<Totals>,

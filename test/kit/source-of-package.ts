@@ -10,7 +10,7 @@ const ofThePackage = join(root, "test/package");
 
 /**
  * Tests see the sources: `onceflow/x` is src/exports/x.ts, the rule of the package's entry points. A file that is loaded
- * by its address and not by an import (a thread, a loader, a set-up file) is the built one: Node runs no TypeScript.
+ * by its address and not by an import (a thread, a loader, a set-up file) is the built one, because Node runs no TypeScript.
  */
 export function sourceOfPackage(): Plugin {
   return {

@@ -5,11 +5,11 @@ interface Program {
   readonly program: URL;
   readonly args: readonly string[];
   readonly processes: number;
-  /** For Node itself. */
+  /** Options of Node itself. */
   readonly execArgv?: readonly string[];
 }
 
-/** Processes of one program that are started again whenever they die, as a supervisor does, until the test is over. */
+/** Processes of one program that are restarted whenever they die, as by a supervisor, until the test ends. */
 export class Supervised {
   deaths = 0;
   #stopped = false;

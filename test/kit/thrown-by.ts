@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 
-/** What a promise rejects with. */
+/** The error that a promise rejects with. */
 export async function thrownBy(promise: PromiseLike<unknown>): Promise<Error> {
   return await promise.then(
     () => expect.fail("it did not reject"),

@@ -1,6 +1,6 @@
 import { vi } from "vitest";
 
-/** Waits for a condition. A look that throws counts as "not yet". `what` completes the message of a wait that was in vain. */
+/** Waits for a condition. A check that throws counts as "not yet". `what` completes the message of a wait that timed out. */
 export async function until(what: string, look: () => unknown, timeout = 60_000): Promise<void> {
   await vi.waitFor(
     async () => {
@@ -10,7 +10,7 @@ export async function until(what: string, look: () => unknown, timeout = 60_000)
   );
 }
 
-/** Turns of the event loop, so that what is under way in this process without I/O comes to rest. */
+/** Waits for turns of the event loop, until everything in this process that needs no I/O is done. */
 export async function settled(turns = 20): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }

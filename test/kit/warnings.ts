@@ -6,8 +6,8 @@ export interface Warning {
 }
 
 /**
- * Collects the warnings of this process from now until the test ends: all of them, or those of one code. Tests run side
- * by side, so look for a name of your own in them. A concurrent test passes its own `onEnd`.
+ * Collects the warnings of this process from now until the test ends: all of them, or those of one code. Tests run
+ * concurrently, so look for a name that only your test uses. A concurrent test passes its own `onEnd`.
  */
 export function captureWarnings(code?: string, onEnd: (end: () => void) => void = onTestFinished): readonly Warning[] {
   const captured: Warning[] = [];

@@ -1,7 +1,7 @@
 import { FatalError } from "onceflow/workflow";
 import { fc } from "../kit/properties.js";
 
-/** Values of every kind that can be stored, alone and in mixtures; and what there is to compare of each. */
+/** Values of every kind that can be stored, alone and combined, and a comparable form of each. */
 
 export class Money {
   readonly cents: bigint;
@@ -132,11 +132,11 @@ function mixture(of: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   })).value;
 }
 
-/** What can be encoded without waiting, and what may have to be read first. */
+/** Values that can be encoded synchronously, and values that may have to be read first. */
 export const promptValue = mixture(fc.oneof(leaf, headers));
 export const anyValue = mixture(fc.oneof({ weight: 2, arbitrary: leaf }, { weight: 1, arbitrary: web }));
 
-/** What there is to compare of a value: its class, and everything that must come back. Bodies are read from a clone. */
+/** The comparable form of a value: its class, and everything that must be read back. Bodies are read from a clone. */
 export async function shapeOf(value: unknown): Promise<unknown> {
   if (typeof value === "function") return ["function", value];
   if (typeof value !== "object" || value === null) return value;

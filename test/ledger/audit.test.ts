@@ -26,8 +26,8 @@ const stores: Record<string, () => Promise<string>> = {
 };
 const missing = (name: string) => (name === "PostgreSQL" && !postgres.ok) || (name === "DynamoDB" && !dynamodb.ok);
 
-describe.each(Object.keys(stores))("what %s keeps of replays and refusals", (name) => {
-  test.skipIf(missing(name))("nothing by default; with audit: all, who asked and what was answered", async () => {
+describe.each(Object.keys(stores))("the audit log of %s", (name) => {
+  test.skipIf(missing(name))('has no replays and refusals by default; with audit: "all" it has each caller and answer', async () => {
     const url = await (stores[name] as () => Promise<string>)();
     const store = await open(url, { audit: "all" });
     const charge = key.of("audit:charge");
@@ -45,7 +45,7 @@ describe.each(Object.keys(stores))("what %s keeps of replays and refusals", (nam
       ]);
     expect((await inspect(store, { key: k }))?.attempts).toHaveLength(1);
     expect(store.metrics).toMatchObject({ replayed: 1, mismatched: 1, started: 2 });
-    // The log goes with its record.
+    // The log is removed with its record.
     await expect.poll(() => purge(store)).toBe(1);
     expect(await inspect(store, { key: charge })).toBeUndefined();
     await store.close();

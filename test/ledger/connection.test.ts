@@ -9,7 +9,7 @@ import { lostThings, testLostMessages } from "../stores/lost-messages.js";
 
 const postgres = inject("postgres");
 
-/** Replies and requests that are lost on the way, on a real connection to a real server. */
+/** Replies and requests that are lost on a real connection to a real server. */
 describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
   let database: FreshDatabase;
   let proxy: CuttingProxy;
@@ -42,7 +42,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
   for (const what of lostThings) {
     testLostMessages(what, () => ({ store, proxy, key }));
 
-    test(`a transaction whose commit's ${what} is lost: row and outcome both, or neither`, async () => {
+    test(`a transaction whose commit's ${what} is lost has both row and outcome, or neither`, async () => {
       const cutAtCommit = <T>(work: (tx: object) => Promise<T>) =>
         store.transact(async (tx) => {
           const result = await work(tx);
@@ -66,10 +66,10 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     });
   }
 
-  test("a settle in a transaction that meets a renewal of its own record waits for it, and is not taken for stale", async () => {
+  test("a settle in a transaction that meets a renewal of its record waits for it, and is not refused as stale", async () => {
     let renewed: Promise<void> | undefined;
     const result = once(store, { key: keyOf.of(key), tx: true }, async () => {
-      // As the heartbeat does it, but slowly: the row is locked when the settle comes, and changed when it gets it.
+      // Like the heartbeat, but slowly: the row is locked when the settle arrives, and has changed when the settle gets it.
       await direct.query("BEGIN");
       await direct.query("UPDATE onceflow.records SET rev = rev + 1 WHERE key = $1", [key]);
       const waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
@@ -83,7 +83,7 @@ describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
     expect((await inspect(store, { key }))?.state).toBe("completed");
   });
 
-  test("a server that is not there is said so in bounded time", async () => {
+  test("an unreachable server is reported in bounded time", async () => {
     const url = new URL(database.url);
     url.port = "1";
     url.password = "secret";

@@ -12,30 +12,30 @@ import { clientOf, freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
-/** A new database, nobody's yet, and what is in it: seen past the stores, by the driver. */
+/** A new, unused database, and what is in it: read by the driver, not through a store. */
 export interface CrashDatabase {
   readonly url: string;
   businessRows(): Promise<number>;
-  /** Every object of ours by its name, tables with all that is in them. Empty when nothing was ever opened here. */
+  /** Every table and index of ours by name, tables with their rows. Empty if no store was ever opened here. */
   ours(): Promise<Readonly<Record<string, unknown>>>;
-  /** Writes what version 1 of the schema would hold of `crash`: one attempt that lapsed, and one that completed it. */
+  /** Writes the rows that version 1 of the schema had for `crash`: one attempt that lapsed, and one that completed it. */
   addOldRecord(): Promise<void>;
-  /** Where statements run in a server, and outlive who sent them. */
+  /** Where statements run in a server and outlive their client. */
   readonly server?: CrashServer;
 }
 
 export interface CrashServer {
-  /** Holds on to an entry of the audit log, which a purge has to wait for when it has removed the records. */
+  /** Locks an entry of the audit log, for which a purge has to wait after it has removed the records. */
   hold(): Promise<Held>;
 }
 
 interface Held {
-  /** The server's process that waits for it; undefined while there is none. */
+  /** The server's process that waits for the lock; undefined if there is none. */
   waiting(): Promise<number | undefined>;
-  /** Ends that process in the middle of its statement. */
+  /** Kills that process during its statement. */
   terminate(pid: number): Promise<void>;
   release(): Promise<void>;
-  /** Whether that process has come to its end. */
+  /** Whether that process has ended. */
   over(pid: number): Promise<boolean>;
 }
 
@@ -118,7 +118,7 @@ export async function postgresDatabase(serverUrl: string, onTestFinished: OnTest
   };
 }
 
-/** A table: it holds nobody's business rows, and has never had an older version. */
+/** A table, without business rows and without older versions of the schema. */
 export async function dynamoDatabase(serverUrl: string, onTestFinished: OnTestFinished): Promise<CrashDatabase> {
   const { url, drop } = freshTable(serverUrl);
   const { client, close } = clientOf(serverUrl);
@@ -170,6 +170,6 @@ export async function mongoDatabase(serverUrl: string, onTestFinished: OnTestFin
   };
 }
 
-/** What there is no row of the table for. */
+/** For what these databases do not have; no row of the crash table asks for it. */
 const none = async () => assert.fail("this database has nothing of that kind");
 const ledgerOnly = { businessRows: none, addOldRecord: none };

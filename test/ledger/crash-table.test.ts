@@ -21,7 +21,7 @@ import type { Doom } from "./programs/crash-worker.js";
 
 takeTurns();
 
-/** The crash table of docs/internals/ledger.md, line by line: a process dies there, another one comes, effects are counted. */
+/** The crash table of docs/internals/ledger.md, row by row: a process dies at the point, another one starts, effects are counted. */
 const boundMs = 30_000;
 const hourMs = 3_600_000;
 
@@ -35,8 +35,8 @@ async function dieAt(doom: Doom): Promise<void> {
 }
 
 /**
- * One process after the other, each a statement further into its transaction than the one before, until one gets
- * through. Whoever did not come past COMMIT has changed nothing; whoever did, everything.
+ * One process after the other, each dying one statement later in its transaction, until one
+ * succeeds. A process that died before COMMIT has changed nothing; one that died after it, everything.
  */
 async function dieBeforeEachStatement(doom: Doom, { ours }: CrashDatabase): Promise<void> {
   const before = await ours();
@@ -53,7 +53,7 @@ async function dieBeforeEachStatement(doom: Doom, { ours }: CrashDatabase): Prom
   for (const [i, { statement, left }] of deaths.entries()) expect(left, `before ${statement}`).toEqual(i <= commit ? before : after);
 }
 
-/** In a server a purge is one statement: its process is killed while the statement waits for us, half done. */
+/** In a server a purge is one statement: its process is killed while the statement waits for our lock, half done. */
 async function dieInsideStatement(server: CrashServer, doom: Doom, then: "ends" | "goes on"): Promise<void> {
   const held = await server.hold();
   const program = start(doom);
@@ -84,7 +84,7 @@ function callOf({ provider }: Scene) {
   };
 }
 
-/** What every handler here returns. */
+/** The return value of every handler here. */
 function outcomeOf(attempt: number) {
   return { attempt, value: { attempt } };
 }
@@ -99,7 +99,7 @@ async function dieOnce(row: table.Row, scene: Scene): Promise<void> {
   const { act, point, effect, tx } = row;
   await dieAt({ act, point, effect, tx, url: database.url, providerUrl: provider.url });
   const left = await inspect(store, crash);
-  // A lapsed atMostOnce record is unknown by itself: on a slow machine its lease may be over already.
+  // An expired atMostOnce record is unknown by itself: on a slow machine its lease may have expired already.
   expect(row.left === "running" && effect === "atMostOnce" ? ["running", "unknown"] : [row.left]).toContain(left?.state ?? "absent");
   const heldMs = Number(left?.leaseUntil) - Number(left?.startedAt);
   if (row.renewed !== undefined) expect(heldMs > crash.leaseMs).toBe(row.renewed);
@@ -116,7 +116,7 @@ async function dieOnce(row: table.Row, scene: Scene): Promise<void> {
   if (tx) expect(await database.businessRows()).toBe(row.businessRows);
 }
 
-/** Called, and then nobody knows: attempt 1 is unknown. */
+/** The handler has called the provider, and attempt 1 is unknown. */
 async function leaveUnknown(scene: Scene, options: OnceOptions<unknown>): Promise<void> {
   const called = once(scene.store, options, async (attempt) => {
     await callOf(scene)(attempt);
@@ -176,7 +176,7 @@ async function dieAuditing(row: table.AuditRow, scene: Scene): Promise<void> {
   expect(rawCalls(scene)).toBe(1);
 }
 
-/** `gone` is over, with an ended attempt and an entry of the audit log; `stripped` has a result that is over; `kept` stays. */
+/** `gone` has expired, with an ended attempt and an entry of the audit log; `stripped` has an expired result; `kept` stays. */
 async function leaveOver({ url }: CrashDatabase): Promise<void> {
   const store = await open(url, { audit: "all", purgeEveryMs: 0, stallMsMax: 0 });
   const gone = { key: key.of("gone"), retentionMs: 0 };
@@ -200,7 +200,7 @@ async function diePurging(row: table.PurgeRow, { database, store }: Scene): Prom
   else await dieAt({ ...doom, point: row.point });
   if (row.left === "all" && !inTurn) expect(await database.ours()).toEqual(before);
 
-  // In turn, the next purge is the last one's, which got through.
+  // If each process died one statement later, the last one succeeded, so the next purge finds nothing.
   expect(await purge(store)).toBe(row.left === "all" && !inTurn ? 2 : 0);
   const gone = { scope: "", key: "gone" };
   expect(await store.read(gone)).toBeUndefined();
@@ -231,7 +231,7 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   const store = await open(database.url, { stallMsMax: 0 });
   const there = await database.ours();
   expect(there).not.toEqual({});
-  // Done by the one that died, or by the last one in turn, which got through: not a bit is missing.
+  // Migrated by the process that died, or by the last one, which succeeded: nothing is missing.
   if (row.left === "migrated" || inTurn) expect(there).toEqual(left);
   const next = await once(store, crash, ({ number }) => ({ attempt: number }));
   expect(next).toEqual(old ? { status: "replayed", ...outcomeOf(2) } : { status: "executed", ...outcomeOf(1) });
@@ -239,7 +239,7 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   await store.close();
 }
 
-/** A run that its owner, which executed it alone, has left; or, for an entry after the end, one that has ended. */
+/** A run that its owner executed alone and left; or, for an entry after the end, one that has ended. */
 async function dieWriting({ write }: table.RunRow, { database, store }: Scene): Promise<void> {
   const alone = { deaths: 1, crashes: 0, alone: true };
   const owned = await begin(store, { first: firstOf({ trial: alone }, 0), retentionMs: 0 });
@@ -267,9 +267,9 @@ async function dieWriting({ write }: table.RunRow, { database, store }: Scene): 
 }
 
 interface Kind {
-  /** Statements run in a server, and outlive who sent them. */
+  /** Statements run in a server and outlive their client. */
   readonly server: boolean;
-  /** No transactions to die inside of, and none that opens the store; when a lease ends is told by who reads it. */
+  /** Has no transactions to die in and no migrations; the reader decides when a lease has expired. */
   readonly oneByOne?: boolean;
 }
 
@@ -307,7 +307,7 @@ function cases(
     test(`${row.of}, dies ${row.point}: ${row.after}`, async ({ onTestFinished }) => dieMigrating(row, await create(onTestFinished)));
 }
 
-// Some cases are a dozen processes, one after the other: on a busy machine that takes a while.
+// Some cases start a dozen processes one after the other, which takes a while on a busy machine.
 const options = { concurrent: true, timeout: 240_000 };
 
 describe("the crash table on SQLite", options, () => cases(sqliteDatabase, { server: false }));

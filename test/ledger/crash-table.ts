@@ -1,21 +1,21 @@
 import type { CrashPoint } from "onceflow/testing";
 
-/** One line of the crash table: what is true after a death at this point, and what the next caller finds. */
+/** One row of the crash table: the state after a crash at this point, and what the next caller gets. */
 export interface Row {
   readonly point: CrashPoint;
-  /** At a renewal: its handler is still at it, and has called nobody. */
+  /** At a renewal: the handler is still running, and has not called the provider. */
   readonly act: "once" | "hold";
   readonly effect: "keyed" | "atMostOnce";
   readonly tx: boolean;
   readonly after: string;
-  /** The state that is left behind, before its lease is over. */
+  /** The state that the dead process leaves, before its lease expires. */
   readonly left: "absent" | "running" | "completed";
-  /** What the next caller gets, once the lease is over. */
+  /** What the next caller gets after the lease has expired. */
   readonly next: "executed" | "replayed" | "unknown";
-  /** Calls at the other side, all in all. */
+  /** All calls at the provider. */
   readonly rawCalls: number;
   readonly businessRows?: number;
-  /** Whether the lease that is left behind is longer than the one it began with. */
+  /** Whether the lease that is left is longer than the one it began with. */
   readonly renewed?: boolean;
 }
 
@@ -179,16 +179,16 @@ export const rows: readonly Row[] = [
   },
 ];
 
-/** Attempt 1 was called and is unknown; somebody who has looked settles it by hand, and dies over it. */
+/** Attempt 1 called the provider and is unknown; a person resolves it, and the process dies while doing so. */
 export interface ResolveRow {
   readonly point: "before resolve" | "after resolve";
   readonly as: "completed" | "notApplied";
   readonly after: string;
   readonly left: "unknown" | "completed" | "free";
   readonly next: "unknown" | "replayed" | "executed";
-  /** What becomes of the same resolution when it comes again, from somebody else. */
+  /** The answer to the same resolution from another caller. */
   readonly again: "done" | "refused";
-  /** Calls at the other side when it is over, and the attempt that the outcome is of. */
+  /** Calls at the provider in the end, and the attempt that has the outcome. */
   readonly rawCalls: number;
 }
 
@@ -231,12 +231,12 @@ export const resolveRows: readonly ResolveRow[] = [
   },
 ];
 
-/** The same, but it is `reconcile` that looks. The next caller gets the outcome of attempt 1 in every case. */
+/** The same, with `reconcile` instead of a person. The next caller gets the outcome of attempt 1 in every case. */
 export interface ReconcileRow {
   readonly point: "inside reconcile" | "before resolve" | "after resolve";
   readonly after: string;
   readonly left: "unknown" | "completed";
-  /** How often the next caller asks the other side. */
+  /** How often the next caller calls reconcile. */
   readonly asks: number;
 }
 
@@ -246,11 +246,11 @@ export const reconcileRows: readonly ReconcileRow[] = [
   { point: "after resolve", after: "what was found is replayed", left: "completed", asks: 0 },
 ];
 
-/** Three ask at once for what is completed, in a store that logs it. */
+/** Three concurrent calls for a completed key, in a store that logs them. */
 export interface AuditRow {
   readonly point: "before audit" | "after audit";
   readonly after: string;
-  /** Of their entries, how many are there. */
+  /** How many of their log entries are stored. */
   readonly left: 0 | 3;
 }
 
@@ -259,13 +259,13 @@ export const auditRows: readonly AuditRow[] = [
   { point: "after audit", after: "all of them are in the log", left: 3 },
 ];
 
-/** One record is over with all it has, of another the result is; the rest has to stay. */
+/** One record has expired completely, of another one the result has; the rest has to stay. */
 export interface PurgeRow {
   readonly point: "before purge" | "inside purge" | "after purge";
-  /** What becomes of a statement that its sender did not live to see the end of. Only where there is a server. */
+  /** What happens to a statement whose client died. Only where there is a server. */
   readonly server?: "goes on";
   readonly after: string;
-  /** All of it or nothing. */
+  /** What is left of it. */
   readonly left: "all" | "nothing";
 }
 
@@ -276,10 +276,10 @@ export const purgeRows: readonly PurgeRow[] = [
   { point: "after purge", after: "all is removed", left: "nothing" },
 ];
 
-/** What a worker writes about deaths, avoided workers and unsettled steps: all of it or nothing. */
+/** Writes of a worker about deaths, avoided workers and unsettled steps: all or nothing. */
 export interface RunRow {
   readonly write: "a claim that counts a death" | "a release" | "an end with unsettled steps" | "an entry after the end";
-  /** One statement in PostgreSQL: it has no inside. */
+  /** One statement in PostgreSQL, so there is no point inside. */
   readonly statement?: true;
   readonly after: string;
 }
@@ -291,10 +291,10 @@ export const runRows: readonly RunRow[] = [
   { write: "an entry after the end", after: "still unsettled and kept, the entry can be sent again" },
 ];
 
-/** Versions of the schema that a ledger is left at; only SQLite has one after 6. */
+/** Schema versions at which a ledger is left; only SQLite has one after 6. */
 type Version = 4 | 5 | 6;
 
-/** The first process that opens a new database, or one that was last opened when the schema had one version. */
+/** The first process that opens a new database, or one that was last opened with an older schema version. */
 export interface MigrationRow {
   readonly of: "a new database" | "an old ledger" | `a ledger of version ${Version}`;
   readonly point: "before migration" | "inside migration" | "after migration";

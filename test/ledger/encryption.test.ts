@@ -18,7 +18,7 @@ const [a, b] = ["2025-a", "2026-b"].map((id) => ({ id, key: randomBytes(32) })) 
 type Key = { id: string; key: Buffer };
 const under = (...keys: Key[]) => ({ encryption: { keys } });
 
-/** Something in every place where a value is kept. Returns what was read back. */
+/** Stores a value at every place where values are kept, and returns what it read back. */
 async function writeEverywhere(scene: Scene, store: Store, marker: string): Promise<unknown[]> {
   const said = { said: marker };
   const back: unknown[] = [];
@@ -56,7 +56,7 @@ async function writeEverywhere(scene: Scene, store: Store, marker: string): Prom
   return back;
 }
 
-/** Everything that stands in the database, as somebody who has stolen it would see it. */
+/** Everything in the database, as an attacker with a copy of it would see it. */
 async function stolen(scene: Scene): Promise<string> {
   if (scene.on === "sqlite") {
     const folder = dirname(scene.url.slice("sqlite:".length));
@@ -82,7 +82,7 @@ async function stolen(scene: Scene): Promise<string> {
 }
 
 onStores("encryption", durableStores, (test) => {
-  test("nothing that is kept can be read in the database, and everything can through the store", async ({ scene }) => {
+  test("stored values cannot be read in the database, but through the store", async ({ scene }) => {
     const store = await scene.open(under(a));
     await scene.work({}, store);
     const said = { said: "PLAINTEXT" };
@@ -101,15 +101,15 @@ onStores("encryption", durableStores, (test) => {
     expect(seen).not.toContain(Buffer.from("PLAINTEXT").toString("base64").slice(0, 11));
   });
 
-  test("the thief's view can see what is not encrypted", async ({ scene }) => {
+  test("the attacker's view finds values that are not encrypted", async ({ scene }) => {
     const { store } = await scene.work();
     await writeEverywhere(scene, store, "PLAINTEXT");
     expect(await stolen(scene)).toContain("PLAINTEXT");
   });
 });
 
-onStores("keys", everyStore, (test) => {
-  test("rotate: what the old one has encrypted stays readable, what is new is under the new one", async ({ scene }) => {
+onStores("encryption keys", everyStore, (test) => {
+  test("rotate: values under the old key stay readable, and new values are under the new key", async ({ scene }) => {
     const token = scene.name("token");
     const run = workflow(scene.name("run"), async (given: string) => [given, await createHook({ token })]);
     const before = await scene.work({}, await scene.open(under(a)));
@@ -132,7 +132,7 @@ onStores("keys", everyStore, (test) => {
     expect((await raw.runs.read(started.id))?.input).toMatch(/^sealed:2025-a:/);
     expect((await raw.runs.read(started.id))?.output).toMatch(/^sealed:2026-b:/);
 
-    // Dropped too early: who wants an old value is told which key is missing; all others are not disturbed.
+    // If the old key is dropped too early, reading an old value fails with the name of the missing key; all else works.
     const early = await scene.open(under(b));
     const lost = await once(early, { key: key.of("old") }, () => "").catch((error: unknown) => error);
     expect(EncryptionError.is(lost)).toBe(true);
@@ -142,7 +142,7 @@ onStores("keys", everyStore, (test) => {
     expect(await getResult(early, started.id)).toEqual(["of old", "new"]);
   });
 
-  test("a run whose key is missing is parked, says which, and goes on where it is known", async ({ scene }) => {
+  test("a run whose key is missing is parked with the key's name, and continues where the key is known", async ({ scene }) => {
     const token = scene.name("token");
     let calls = 0;
     const charge = step(scene.name("charge"), async () => {
@@ -168,19 +168,19 @@ onStores("keys", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("can be given to a store that was in the clear; required, it is refused", async ({ scene }) => {
+  test("can be added to a store that was not encrypted; with `required` plain values are refused", async ({ scene }) => {
     const clear = await scene.open();
     await once(clear, { key: key.of("clear") }, () => "in the clear");
     const store = await scene.open(under(a));
     expect(await once(store, { key: key.of("clear") }, () => "")).toMatchObject({ value: "in the clear" });
     const strict = await scene.open({ encryption: { keys: [a], required: true } });
     await expect(once(strict, { key: key.of("clear") }, () => "")).rejects.toThrow(/is not encrypted, but encryption.required is set/);
-    // And who has no key gets no garbage.
+    // A store without the key throws instead of returning ciphertext.
     await once(store, { key: key.of("sealed") }, () => "sealed");
     await expect(once(clear, { key: key.of("sealed") }, () => "")).rejects.toThrow(/is encrypted, but this store was opened without keys/);
   });
 
-  test("an outcome that was moved to another key does not open", async ({ scene }) => {
+  test("an outcome that was moved to another idempotency key cannot be decrypted", async ({ scene }) => {
     const store = await scene.open(under(a));
     await once(store, { key: key.of("mine") }, () => "mine");
     const raw = await scene.open();
@@ -207,7 +207,7 @@ onStores("keys", everyStore, (test) => {
     await expect(once(store, { key: key.of("yours") }, () => "")).rejects.toThrow(/cannot be decrypted.*changed or moved/);
   });
 
-  test("a worker that dies leaves its run to one that has the key, and the step runs again under its stepId", async ({ scene }) => {
+  test("the run of a dead worker continues on a worker that has the key, and the step runs again under its stepId", async ({ scene }) => {
     const calls: string[] = [];
     const died = gate();
     const charge = step(
@@ -236,7 +236,7 @@ async function getResult(store: Store, id: string): Promise<unknown> {
   return await getRun(id, { store }).returnValue;
 }
 
-/** Ledger-only stores, and those that are opened otherwise: the same option, the same wrapper. */
+/** Stores that keep only the ledger, and those that are opened differently: the same option, the same wrapper. */
 const others = {
   redis: { title: "Redis", fresh: async (url: string) => ({ url: `${url}?prefix=sealed-${randomUUID()}`, drop: async () => {} }) },
   dynamodb: { title: "DynamoDB", fresh: async (url: string) => freshTable(url) },
@@ -246,7 +246,7 @@ const others = {
 for (const [name, { title, fresh }] of Object.entries(others)) {
   const server = inject(name as keyof typeof others);
   describe.skipIf(!server.ok)(`encryption, ${title}`, () => {
-    test("what is kept is encrypted, and replayed", async () => {
+    test("stored values are encrypted, and replayed", async () => {
       const { url, drop } = await fresh(server.ok ? server.url : "");
       const store = await open(url, { ...under(a), purgeEveryMs: 0 });
       const raw = await open(url, { purgeEveryMs: 0 });

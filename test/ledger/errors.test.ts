@@ -11,7 +11,7 @@ type ErrorClass = new (...args: unknown[]) => Error;
 
 const entries: Readonly<Record<string, object>> = { onceflow, flow, http, inbox, outbox, workflow, workflowErrors };
 
-/** A test or an application makes errors of ours by hand; a TypeError in their place hides what it wanted to say. */
+/** Tests and applications construct our errors by hand; a TypeError from the constructor would hide the error they meant. */
 const cases = Object.entries(entries).flatMap(([entry, exports]) =>
   Object.entries(exports)
     .filter(([, value]) => typeof value === "function" && value.prototype instanceof Error)
@@ -25,6 +25,6 @@ test.each(cases)("%s can be made without options", (_, Class) => {
   }
 });
 
-test("classes were found", () => {
+test("the list of classes is not empty", () => {
   expect(cases.length).toBeGreaterThan(30);
 });

@@ -15,7 +15,7 @@ import { freshDatabase } from "../servers/postgres/databases.js";
 
 takeTurns();
 
-/** How many keys and processes, and how often one of them is killed. */
+/** How many keys and processes, and how often a process is killed. */
 interface Pace {
   readonly keys: number;
   readonly workers: number;
@@ -24,7 +24,7 @@ interface Pace {
 
 const usual: Pace = { keys: effort({ quick: 50, full: 200 }), workers: 5, killEveryMs: 100 };
 
-/** Counted at the other side, over every key, when the killing is done. */
+/** Counted at the provider, over every key, after the last kill. */
 interface Tally {
   kills: number;
   attempts: number;
@@ -33,7 +33,7 @@ interface Tally {
   unknown: number;
 }
 
-/** Kills a random worker at every turn until each key has an outcome or is unknown; then looks at every key. */
+/** Kills a random worker at each interval until each key has an outcome or is unknown; then checks every key. */
 async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", provider: EffectServer, node: string, pace: Pace) {
   const { keys, workers, killEveryMs } = pace;
   const store = await open(url);
@@ -49,7 +49,7 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
   while ((await unsettled(store, keys)) > 0) {
     await letTimePass(killEveryMs * (0.5 + Math.random()), "a kill comes at a moment that no event chooses");
     const now = callsIn(provider.effects);
-    // A call between two kills, however long that takes: on a busy machine processes would else die while they boot, without end.
+    // At least one call between two kills: on a busy machine processes would otherwise die while they start, without end.
     if (now === calls) continue;
     calls = now;
     const victim = Math.floor(Math.random() * workers);
@@ -57,7 +57,7 @@ async function killUntilSettled(url: string, effect: "keyed" | "atMostOnce", pro
     fleet[victim] = spawn();
     kills += 1;
   }
-  // Nobody may still be about to settle while we look.
+  // No worker may still settle while the keys are checked.
   await Promise.all(fleet.map((worker) => worker.kill()));
   const inspections = await Promise.all(
     Array.from({ length: keys }, async (_, i) => (await inspect(store, { scope: "kill", key: `charge:order-${i}` })) as Inspection),
@@ -75,7 +75,7 @@ async function listed(store: Store, state: "completed" | "unknown") {
   return (await list(store, { scope: "kill", state, limit: 1000 })).items;
 }
 
-/** Whatever happened, calls and attempts must add up: no call without its attempt, and no attempt called twice. */
+/** In every case calls and attempts must add up: each call has its attempt, and no attempt is called twice. */
 function tally(inspections: readonly Inspection[], { effects }: EffectServer, kills: number): Tally {
   const sum: Tally = { kills, attempts: 0, rawCalls: 0, applied: 0, unknown: 0 };
   for (const { effectKey, attempts, state } of inspections) {
@@ -84,7 +84,7 @@ function tally(inspections: readonly Inspection[], { effects }: EffectServer, ki
     expect(new Set(called).size, `${effectKey}: an attempt called twice`).toBe(called.length);
     expect(started).toEqual(started.map((_, i) => i + 1));
     expect(started).toEqual(expect.arrayContaining(called));
-    // An attempt without a call died before it could call: the log says so, and it is never the one that completed.
+    // An attempt without a call died before the call: the log says so, and it is never the attempt that completed.
     for (const entry of attempts) if (!called.includes(entry.attempt)) expect(["lapsed", "running"]).toContain(entry.verdict);
     sum.attempts += started.length;
     sum.rawCalls += called.length;
@@ -100,7 +100,7 @@ function slowProvider(honoursKeys: boolean): Promise<EffectServer> {
 
 function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual): void {
   const { keys } = pace;
-  test("keyed: one applied effect per key, whatever was killed", { timeout: 600_000 }, async () => {
+  test("keyed: one applied effect per key, whichever processes were killed", { timeout: 600_000 }, async () => {
     const provider = await slowProvider(true);
     onTestFinished(() => provider.close());
     const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "keyed", provider, node(), pace);
@@ -114,7 +114,7 @@ function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual
     console.log(`killed ${kills}: ${keys} keys, ${sum.attempts} attempts, ${sum.rawCalls} raw calls, ${sum.applied} applied`);
   });
 
-  test("atMostOnce: no key is ever called twice, and the unknown ones are listed", { timeout: 600_000 }, async () => {
+  test("atMostOnce: no key is ever called twice, and unknown keys are listed", { timeout: 600_000 }, async () => {
     const provider = await slowProvider(false);
     onTestFinished(() => provider.close());
     const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "atMostOnce", provider, node(), pace);
@@ -137,7 +137,7 @@ describe(`SIGKILL every ${usual.killEveryMs} ms, ${usual.workers} processes, ${u
   cases(sqliteUrl, () => process.execPath));
 
 const node24 = inject("node24");
-// Another driver of the same database: for the full tier.
+// Another driver of the same database: in the full tier only.
 describe.skipIf(!node24.ok || !isFull)("the same on Node 24 with its built-in SQLite", () =>
   cases(sqliteUrl, () => (node24.ok ? node24.path : process.execPath)),
 );
@@ -154,7 +154,7 @@ describe.skipIf(!postgres.ok)("the same on PostgreSQL", () =>
   ),
 );
 
-// Its driver takes longer to load than the others' do: who is killed before that has shown nothing.
+// This driver loads more slowly than the others: a process that is killed before that proves nothing.
 const loading: Pace = { keys: effort({ quick: 30, full: 100 }), workers: 3, killEveryMs: 300 };
 const redis = inject("redis");
 describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.workers} processes: Redis`, () =>
@@ -165,7 +165,7 @@ describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.w
   ),
 );
 
-// Who comes new sees a dead attempt for the first time, and waits a whole lease: processes have to live for longer than that.
+// A new process sees a dead attempt for the first time and waits a whole lease: processes have to live longer than that.
 const watching: Pace = { keys: effort({ quick: 16, full: 40 }), workers: 3, killEveryMs: 200 };
 const dynamodb = inject("dynamodb");
 describe.skipIf(!dynamodb.ok)(`SIGKILL every ${watching.killEveryMs} ms, ${watching.workers} processes: DynamoDB Local`, () =>

@@ -6,7 +6,7 @@ import { muteWarnings } from "../kit/warnings.js";
 
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
-/** Every seed that ever failed stays here for ever. */
+/** Every seed that ever failed stays in this list. */
 const keptSeeds: readonly number[] = [];
 const seedsForMore = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 500, full: 2000 }));
 
@@ -19,12 +19,12 @@ describe("the ledger, simulated", () => {
       total.crashes += report.crashes;
       total.operations += report.operations;
     }
-    // A simulator in which nothing goes wrong proves nothing.
+    // A simulation in which nothing fails proves nothing.
     expect(total.crashes).toBeGreaterThan(seedsForMore);
     expect(total.attempts).toBeGreaterThan(seedsForMore * 3);
   });
 
-  test("replays a seed to the letter", async () => {
+  test("gives the same trace for the same seed", async () => {
     for (const seed of [3, 77, 1234]) expect((await simulate(seed)).trace).toEqual((await simulate(seed)).trace);
   });
 });
@@ -76,11 +76,11 @@ const sabotages: Record<string, Sabotage> = {
       : decide(record, operation, now),
   "forgets the attempt number when a key is freed": (record, operation, now) =>
     decide(record?.state === "free" ? undefined : record, operation, now),
-  "throws a late truth away": (record, operation, now) =>
+  "drops a late result": (record, operation, now) =>
     record?.state === "running" && operation.verb === "settle" && now >= record.leaseUntil
       ? { answer: { kind: "stale", record } }
       : decide(record, operation, now),
-  "keeps a dead attempt's key for ever": (record, operation, now) =>
+  "keeps the key of a dead attempt without end": (record, operation, now) =>
     record?.state === "running" && operation.verb === "begin" && record.owner !== operation.owner
       ? { answer: { kind: "running", attempt: record.attempt, forMs: 10 } }
       : decide(record, operation, now),

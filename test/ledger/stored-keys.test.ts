@@ -17,12 +17,12 @@ import { clientOf, freshTable } from "../servers/dynamodb/tables.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
-// Databases that 0.1.0 has written, and the operations that it wrote them with: sent again, each is a duplicate.
+// Databases that 0.1.0 wrote, and the operations that wrote them: sent again, each is a duplicate.
 const folder = join(import.meta.dirname, "../fixtures/0.1.0/keys");
 const unzipped = (file: string) => gunzipSync(readFileSync(join(folder, file)));
 const parsed = (file: string) => JSON.parse(unzipped(file).toString()) as never;
 
-/** Keys of edges last 30 days in 0.1.0: here they are as old as when the fixture was written. */
+/** Keys of edges last 30 days in 0.1.0: here their age is what it was when the fixture was written. */
 const later = (writtenAt: number) =>
   `SET expires_at = expires_at + ${Date.now() - writtenAt}, gone_at = gone_at + ${Date.now() - writtenAt}`;
 
@@ -66,9 +66,9 @@ const loaders: Readonly<Record<StoreName, (server: string, writtenAt: number) =>
   },
 };
 
-describe.each(storeNames)("keys that 0.1.0 has stored, %s", (name) => {
+describe.each(storeNames)("keys that 0.1.0 stored, %s", (name) => {
   const server = name === "sqlite" ? ({ ok: true, url: "" } as const) : inject(name);
-  test.skipIf(!server.ok)("every operation that is sent again is a duplicate, with the same answer", async () => {
+  test.skipIf(!server.ok)("every operation that is sent again is a duplicate with the same answer", async () => {
     const written = parsed(`${name}.answers.json.gz`) as {
       readonly writtenAt: number;
       readonly answers: Readonly<Record<string, string>>;
@@ -98,7 +98,7 @@ describe.each(storeNames)("keys that 0.1.0 has stored, %s", (name) => {
       ),
     );
 
-    // The other side: what was done is not done again, and what was left unfinished goes on under the same key.
+    // At the provider: completed work is not repeated, and unfinished work continues under the same key.
     const expected = countsOf(written.calls);
     for (const { unfinished } of operations) Object.assign(expected, unfinished?.calls);
     expect(countsOf(world.calls)).toEqual(expected);

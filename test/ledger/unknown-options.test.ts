@@ -9,7 +9,7 @@ import { afterAll, expect, test } from "vitest";
 const store = await open("memory:");
 afterAll(() => store.close());
 
-/** A misspelt option, as a caller without types, or one that spreads a configuration, would give it. */
+/** A misspelt option from a caller without types, or from one that spreads a configuration. */
 const misspelt = (options: object): never => options as never;
 
 test.each<readonly [string, RegExp, () => unknown]>([
@@ -35,7 +35,7 @@ test.each<readonly [string, RegExp, () => unknown]>([
   await expect((async () => call())()).rejects.toThrow(message);
 });
 
-test("once without a handler says so, and opens no store", async () => {
+test("once without a handler throws an error that says so, and opens no store", async () => {
   const untyped = once as (...args: readonly unknown[]) => Promise<unknown>;
   await expect(untyped(store, { key: key.of("a") })).rejects.toThrow(/handler: must be a function/);
 });

@@ -17,8 +17,8 @@ serializable("Money", Money, {
   make: ({ cents, currency }) => new Money(cents, currency),
 });
 
-describe("any value comes back as it was", () => {
-  test("where nobody waits", async () => {
+describe("any value is read back unchanged", () => {
+  test("if it is encoded synchronously", async () => {
     await fc.assert(
       fc.asyncProperty(promptValue, async (value) => {
         expect(await shapeOf(decode(encode(value)))).toStrictEqual(await shapeOf(value));
@@ -27,7 +27,7 @@ describe("any value comes back as it was", () => {
     );
   });
 
-  test("where bodies are read first, and the original can still be read", async () => {
+  test("if bodies are read first, and the original can still be read", async () => {
     await fc.assert(
       fc.asyncProperty(anyValue, async (value) => {
         const copy = decode(await encodeLater(value));
@@ -39,34 +39,34 @@ describe("any value comes back as it was", () => {
 });
 
 onStores("values", everyStore, (test) => {
-  test("any value comes back from a step, a run, its input, a hook and once", async ({ scene }) => {
+  test("any value is read back from a step, a run, its input, a hook and once", async ({ scene }) => {
     const values = fc.sample(anyValue, { numRuns: 25, seed: 20261116 });
-    const tellings: unknown[][] = [];
+    const allReceived: unknown[][] = [];
     const give = step(scene.name("give"), async (i: number) => values[i]);
     const run = workflow(scene.name("run"), async (first: unknown) => {
-      const told = [first];
-      tellings.push(told);
-      for (const i of values.keys()) told.push(await give(i));
-      told.push(await createHook({ token }));
+      const received = [first];
+      allReceived.push(received);
+      for (const i of values.keys()) received.push(await give(i));
+      received.push(await createHook({ token }));
       return values;
     });
     const token = scene.name("token");
-    // The replay check would tell the code its values, too, and stop before the hook.
+    // The replay check would also pass the values to the code, and stop before the hook.
     const { store } = await scene.work({ replayCheck: false });
     const started = await start(run, [values], { store });
     await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
     await resumeHook(token, values, { store });
     expect(await shapeOf(await started.returnValue)).toStrictEqual(await shapeOf(values));
-    // Where it had left memory it was replayed, and told the same.
+    // Where the run had left memory it was replayed, and the code got the same values.
     const all = [values, ...values, values];
-    expect(tellings.at(-1)).toHaveLength(all.length);
-    for (const told of tellings) expect(await shapeOf(told)).toStrictEqual(await shapeOf(all.slice(0, told.length)));
+    expect(allReceived.at(-1)).toHaveLength(all.length);
+    for (const received of allReceived) expect(await shapeOf(received)).toStrictEqual(await shapeOf(all.slice(0, received.length)));
     await once(store, { key: key.of("values") }, () => values);
     const { value } = (await once(store, { key: key.of("values") }, () => [])) as { value: unknown };
     expect(await shapeOf(value)).toStrictEqual(await shapeOf(values));
   });
 
-  test("a step function is the registered one again, from a step and in an input", async ({ scene }) => {
+  test("a step function is read back as the registered function, from a step and in an input", async ({ scene }) => {
     const double = step(scene.name("double"), async (n: number) => 2 * n);
     const choose = step(scene.name("choose"), async () => ({ with: double }));
     const run = workflow(scene.name("run"), async (given: typeof double) => {
@@ -77,7 +77,7 @@ onStores("values", everyStore, (test) => {
     expect(await (await start(run, [double], { store })).returnValue).toEqual([true, true, 4, 6]);
   });
 
-  test("every attempt can read the body of a request that it was given", async ({ scene }) => {
+  test("every attempt can read the body of its request argument", async ({ scene }) => {
     const bodies: string[] = [];
     const name = scene.name("read");
     const read = step(
@@ -96,7 +96,7 @@ onStores("values", everyStore, (test) => {
     expect(bodies).toEqual(["in out", "in out", "in out"]);
   });
 
-  test("a step whose response breaks off while it is read has failed, and is tried again", async ({ scene }) => {
+  test("a step whose response breaks off while it is read fails and is retried", async ({ scene }) => {
     let calls = 0;
     const get = step(
       scene.name("get"),
@@ -116,7 +116,7 @@ onStores("values", everyStore, (test) => {
     expect(calls).toBe(2);
   });
 
-  test("reading a response counts into the step's time", async ({ scene }) => {
+  test("reading a response counts towards the step's timeout", async ({ scene }) => {
     const get = step(scene.name("get"), async () => new Response(new ReadableStream({ pull: () => new Promise(() => {}) })), {
       timeoutMs: 30,
       graceMs: 10,
@@ -128,7 +128,7 @@ onStores("values", everyStore, (test) => {
     expect(String(failed)).toContain("took longer than 30 ms");
   });
 
-  test("a run whose result is being read stays where it is, also with a hook open", async ({ scene }) => {
+  test("a run whose result is being read stays in memory, even with an open hook", async ({ scene }) => {
     const read = gate();
     let calls = 0;
     const run = workflow(scene.name("run"), async () => {
@@ -143,7 +143,7 @@ onStores("values", everyStore, (test) => {
     });
     const { store } = await scene.work();
     const started = await start(run, [], { store });
-    const now = async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1000, limit: 1 })).now;
+    const now = async () => (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1000, limit: 1 })).now;
     const at = await now();
     await until("a run that only waits would have left", async () => (await now()) > at + 400);
     expect((await store.runs.read(started.id))?.owner).not.toBeNull();
@@ -152,7 +152,7 @@ onStores("values", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("what cannot be stored is refused where it is handed in, with its path and what to do", async ({ scene }) => {
+  test("values that cannot be stored are refused where they are passed, with their path and a fix", async ({ scene }) => {
     const store = await scene.open({ valueBytesMax: 2000 });
     class Secret {}
     const token = scene.name("token");
@@ -183,7 +183,7 @@ onStores("values", everyStore, (test) => {
     expect(await run.returnValue).toBe(1);
   });
 
-  test("what has to be read first is refused in the code of a workflow, which cannot wait", async ({ scene }) => {
+  test("values that have to be read first are refused in workflow code, which cannot wait", async ({ scene }) => {
     const child = workflow(scene.name("child"), async (_: unknown) => 1);
     const run = workflow(scene.name("run"), async () => {
       const messages: unknown[] = [];
@@ -215,7 +215,7 @@ onStores("values", everyStore, (test) => {
     ]);
   });
 
-  test("a run that nobody here can read is parked, says why, and goes on where its class is known", async ({ scene }) => {
+  test("a run whose input cannot be decoded is parked with the reason, and continues where its class is registered", async ({ scene }) => {
     class Late {}
     const name = scene.name("Late");
     let known = true;
@@ -256,10 +256,12 @@ onStores("values", everyStore, (test) => {
     }
   });
 
-  test("a payload that the worker cannot read is not lost: the run is given back, and whoever can read it goes on", async ({ scene }) => {
+  test("a payload that the worker cannot decode is not lost: the run is released, and continues on a worker that can decode it", async ({
+    scene,
+  }) => {
     class Late {}
     const name = scene.name("Late");
-    // The sender can read what it sends; nobody else, for now.
+    // Only the sender can decode the payload for now.
     let readings = 1;
     serializable(name, Late, {
       keep: () => 1,
@@ -289,7 +291,7 @@ onStores("values", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("a flow waits for what is in its context, and what was saved meanwhile stays", async ({ scene }) => {
+  test("a flow waits for values in its context that have to be read, and keeps what was saved meanwhile", async ({ scene }) => {
     const store = await scene.open();
     const read = gate();
     const slow = new Response(
@@ -330,7 +332,7 @@ onStores("values", everyStore, (test) => {
     expect(seen).toEqual([store.capabilities.durable ? ["one", "two"] : [], "quick", "given"]);
   });
 
-  test("a key whose response breaks off while it is kept is completed, without it", async ({ scene }) => {
+  test("a key whose response breaks off while it is stored is completed without the response", async ({ scene }) => {
     const store = await scene.open();
     let calls = 0;
     const get = () =>
@@ -343,7 +345,7 @@ onStores("values", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("the error of a run shows where it was thrown, and is of its class", async ({ scene }) => {
+  test("the error of a run has its class and the place where it was thrown", async ({ scene }) => {
     const fail = step(scene.name("fail"), async () => thrower(), { maxRetries: 0 });
     const run = workflow(scene.name("run"), async () => await fail());
     const { store } = await scene.work();
@@ -373,7 +375,7 @@ function thrower(): never {
   throw Object.assign(new TypeError("no such card"), { code: "E_CARD", status: 402 });
 }
 
-test("names that are not known here are errors that say so", () => {
+test("unknown class and function names are errors that say so", () => {
   const stored = encode({ money: new Money(1n, "EUR") });
   expect(() => decode(stored.replace('"Money"', '"Cash"'))).toThrow(
     /a stored value is an instance of "Cash".*import the module that calls serializable\("Cash", …\)/,
@@ -383,7 +385,7 @@ test("names that are not known here are errors that say so", () => {
   expect(() => decode(named.replace('"step"', '"stream"'))).toThrow(/is of the kind "stream", which is not registered in this process/);
 });
 
-test("a result that is kept without waiting takes no more turns than before", async () => {
+test("a synchronously encoded result takes no additional turns of the event loop", async () => {
   let turns = 0;
   const text = encodeLater({ a: [new Date(0), new Map()] });
   void Promise.resolve().then(() => {

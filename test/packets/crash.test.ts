@@ -12,7 +12,7 @@ import type { Act, PacketDoom } from "./programs/crash-worker.js";
 
 takeTurns();
 
-/** The crash table of docs/internals/packets.md: a process dies before or after each durable write, and another one comes. */
+/** The crash table of docs/internals/packets.md: a process dies before or after each durable write, and another one starts. */
 const boundMs = 30_000;
 const leaseMs = 300;
 
@@ -24,7 +24,7 @@ async function die(doom: PacketDoom): Promise<void> {
 interface Scene {
   readonly database: CrashDatabase;
   readonly store: Store;
-  /** Sends, and comes after the one that died. */
+  /** Sends the packets, and continues after the process that died. */
   readonly hand: Hand;
 }
 
@@ -42,7 +42,7 @@ async function setScene(name: Name, { onTestFinished }: Pick<TestContext, "onTes
   return { database, store, hand: await Hand.on(store) };
 }
 
-/** Claims until it gets this many: what a silent worker has can be claimed when its lease is over. */
+/** Claims until it has this many packets: those of a silent worker can be claimed after its lease has expired. */
 async function claimed(hand: Hand, length: number): Promise<PacketRecord[]> {
   const got: PacketRecord[] = [];
   await poll(
@@ -58,17 +58,17 @@ async function claimed(hand: Hand, length: number): Promise<PacketRecord[]> {
 
 interface Row {
   readonly does: string;
-  /** Where several packets are not rows like all others. */
+  /** Only on this database, where several packets can be stored in one row. */
   readonly on?: Name;
-  /** The last of its durable moments on PostgreSQL, where they are several. */
+  /** The number of the last durable write on PostgreSQL, where there are several. */
   readonly last?: number;
-  /** What it dies over, made ready. */
+  /** Prepares the operation during which the process dies. */
   readonly prepare: (scene: Scene) => Promise<Act>;
-  /** What is true then, when the same has been asked for again. */
+  /** Checks the state after the crash and the repeated operation. */
   readonly check: (scene: Scene, point: "before" | "after", act: Act) => Promise<void>;
 }
 
-/** The same again, from here, by whoever did not hear. */
+/** Repeats the operation from here, as a caller does that got no answer. */
 async function again({ store }: Scene, act: Act): Promise<unknown> {
   if (act.verb === "commit") return (await store.commit({ packet: act.operation })).kind;
   if (act.verb === "reinject" || act.verb === "discard") return await store.packets[act.verb](act.no);
@@ -218,7 +218,7 @@ const rows: readonly Row[] = [
   },
   {
     does: "a claim, of what is due and of what a silent worker had",
-    // A look, what was silent, a look, and the keys.
+    // A read, silent workers, a read, and the keys.
     last: 4,
     async prepare({ store, hand }) {
       const silent = await Hand.on(store, 0);
@@ -261,7 +261,7 @@ const rows: readonly Row[] = [
   {
     does: "a worker that joins",
     prepare: async () => ({ verb: "join" }),
-    // Nobody knows its number: it has nothing, and is forgotten when its lease is over.
+    // No process knows the worker's number: it has no packets, and is removed after its lease has expired.
     async check({ hand }) {
       await poll(
         boundMs,
@@ -313,7 +313,7 @@ const rows: readonly Row[] = [
   },
   {
     does: "a purge of an execution and of a dead letter that blocked",
-    // Executions, letters.
+    // Executions and dead letters.
     last: 2,
     async prepare({ hand }) {
       await hand.begin(hand.execution({ retentionMs: 0 }));
@@ -352,7 +352,7 @@ describe.for(Object.keys(databases) as Name[])("packets on %s: a process dies", 
     }
   }
 
-  /** Calls at the other side, under the packet's number; of two one is applied. */
+  /** Calls at the provider, under the packet's number; of two calls one is applied. */
   const deliveries = [
     ["before", 1, "nothing is claimed: the next worker delivers it", 1, 0],
     ["after", 1, "claimed by a dead worker: delivered by the next one when the lease is over", 1, 1],

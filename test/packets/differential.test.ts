@@ -22,7 +22,7 @@ const stepsPerLook = 7;
 const keys = ["k1", "k2"];
 const queues = ["x", "y"];
 
-/** The memory store and SQLite, side by side, on one clock. SQLite has two handles, which know nothing of each other. */
+/** The memory store and SQLite on one clock. SQLite has two handles that do not know each other. */
 class Pair {
   now = Date.UTC(2030, 0, 1);
   #last = "";
@@ -49,13 +49,13 @@ class Pair {
     this.#memoryPackets = memoryBackend(this.#memory).packets as PacketBackend;
   }
 
-  /** Mostly the same one, which remembers more and more. */
+  /** Mostly the same handle, whose cache grows. */
   #handle(): PacketBackend {
     this.#asked += 1;
     return this.#handles[this.#asked % 3 === 0 ? 1 : 0] as PacketBackend;
   }
 
-  /** Both answer the same. */
+  /** Both stores give the same answer. */
   async both<T>(what: string, ask: (packets: PacketBackend) => Promise<T>): Promise<T> {
     const both = [this.#memoryPackets, this.#handle()];
     const [memory, sqlite] = await Promise.all(both.map(async (packets) => said(await ask(packets).catch(String))));
@@ -64,21 +64,21 @@ class Pair {
     return memory as T;
   }
 
-  /** Both look the same. */
+  /** Both stores have the same contents. */
   async compare(): Promise<void> {
     const [memory, sqlite] = await Promise.all([this.#picture(0), this.#picture(1)]);
     expect(sqlite, `after ${this.#last}`).toEqual(memory);
   }
 
-  /** Somebody else than packets takes or settles a key. */
+  /** A caller other than packets begins or settles a key. */
   interfere(key: string, how: "begin" | "settle" | "free"): void {
     const id = { scope: "packets", key };
     const record = this.#records.read(id);
-    const { owner = "somebody", attempt = 1 } = record ?? {};
+    const { owner = "another caller", attempt = 1 } = record ?? {};
     const to = how === "settle" ? completed(1) : ({ state: "free" } as const);
     const operation =
       how === "begin"
-        ? beginOf({ ...id, leaseMs: 700, owner: "somebody" })
+        ? beginOf({ ...id, leaseMs: 700, owner: "another caller" })
         : ({ verb: "settle", ...id, owner, attempt, to, note: null } as const);
     void memoryBackend(this.#memory).flush([operation]);
     this.#records.apply(operation, this.now);
@@ -118,7 +118,7 @@ class Pair {
   }
 }
 
-/** Without what a store keeps beside a record. */
+/** Without the details that only one store keeps with a record. */
 function said(answer: unknown): unknown {
   return JSON.parse(
     JSON.stringify(answer ?? null, (_, value) => (value && typeof value === "object" && "crashes" in value ? packetMembers(value) : value)),
@@ -130,7 +130,7 @@ interface Held {
   readonly worker: number;
 }
 
-/** Whatever senders, workers, operators and the ledger's other users may do, late and twice as well. */
+/** Everything that senders, workers, operators and other users of the ledger may do, also late and twice. */
 class History {
   readonly #random: Random;
   readonly #pair: Pair;
@@ -188,7 +188,7 @@ class History {
     this.#pair.executions.add(no);
   }
 
-  /** A trigger that was refused before may be done now. */
+  /** A trigger that was refused before may succeed now. */
   async #again(): Promise<void> {
     const operation = this.#random.pick(this.#sent);
     if (!(await this.#flush(operation)) || operation.verb !== "sendPackets" || operation.execution === null) return;
@@ -223,7 +223,7 @@ class History {
     return { verb: "settlePacket", no: packet.no, worker, attempt: packet.attempt, to, packets, outputs };
   }
 
-  /** Whether it was done, now or before. */
+  /** Whether it succeeded, now or before. */
   async #flush(...operations: readonly PacketOperation[]): Promise<boolean> {
     this.#sent.push(...operations);
     this.#sent.splice(0, this.#sent.length - 5);
@@ -250,7 +250,7 @@ class History {
     const [letter] = [...this.#pair.numbers].length === 0 ? [] : [this.#random.pick([...this.#pair.numbers])];
     const no = letter ?? 1;
     const verb = this.#random.pick(["reinject", "reinject", "discard"] as const);
-    // Most packets are no dead letters: the last ones that are, if there are any.
+    // Most packets are not dead letters: the last ones that are, if there are any.
     const letters = await this.#pair.both("letters", async (packets) => (await packets.deadLetters({ limit: 3 })).map((each) => each.no));
     const chosen = letters.length > 0 && this.#random.chance(0.9) ? this.#random.pick([...letters]) : no;
     const alert = this.#random.chance(0.5) ? this.#alert(this.#random.pick(this.#workers)) : undefined;
@@ -264,7 +264,7 @@ class History {
     await this.#pair.both(`the flow is ${state}`, (packets) => packets.setFlowState("flow", state));
   }
 
-  /** Plain ones are those that a store may keep together. */
+  /** Plain packets are those that a store may store together. */
   #packet(worker: number, execution: number | null, plain: boolean): NewPacket {
     const random = this.#random;
     const fingerprint = random.pick([null, "a", "b"]);
@@ -301,7 +301,7 @@ class History {
   }
 }
 
-describe("packets in memory and in SQLite answer and look the same", () => {
+describe("packets in memory and in SQLite give the same answers and contents", () => {
   const seeds = Array.from({ length: histories }, (_, i) => i + 1);
   for (let from = 0; from < histories; from += 20) {
     test(`seeds ${from + 1} to ${from + 20}`, async () => {

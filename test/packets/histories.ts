@@ -2,7 +2,7 @@ import type { Alert, NewExecution, NewPacket, PacketClaimQuery, PacketOperation,
 import type { FlowState, PacketKey, PacketRecord } from "../../src/core/packets/packet.js";
 import { fc } from "../kit/properties.js";
 
-/** What a random history does next. Whom it means is said by a number, and found among those that there are. */
+/** The next step of a random history. A number chooses the target among those that exist. */
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 type Asked = typeof asked extends fc.Arbitrary<infer A> ? A : never;
 type Made = typeof made extends fc.Arbitrary<infer M> ? M : never;
@@ -92,7 +92,7 @@ const step = fc.oneof(
 );
 export const history = fc.array(step, { minLength: 20, maxLength: 60, size: "max" });
 
-/** Turns what is asked into operations on what is there. */
+/** Turns a step into operations on what exists. */
 export class Numbers {
   #count: number;
   readonly sent: PacketOperation[] = [];
@@ -153,7 +153,7 @@ export class Numbers {
     };
   }
 
-  /** Of a queue that nobody claims from: one that comes to be in a claim may be in it, or in the next. */
+  /** For a queue that no worker claims from: a packet that becomes due during a claim may be in it, or in the next. */
   alert(): Alert {
     const no = this.next();
     return { no, queue: "alerts", payload: `"alert ${no}"` };
@@ -183,7 +183,7 @@ export function nth<T>(list: readonly T[], n: number): T | undefined {
   return list[n % Math.max(1, list.length)];
 }
 
-/** Of one queue any limit; of all of them so many that no order between queues can show. */
+/** Any limit for one queue; for all queues a limit so high that the order between queues cannot show. */
 export function queryOf(worker: number, { queues, limit }: { queues: string; limit: number }): PacketClaimQuery {
   const names =
     queues === "one"

@@ -10,7 +10,7 @@ import { lostThings } from "../stores/lost-messages.js";
 
 const server = inject("postgres");
 
-/** Every trip of a flush and of a claim is lost once: its request, or its reply. */
+/** Every round trip of a flush and of a claim is lost once: its request or its reply. */
 describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", () => {
   let database: FreshDatabase;
   let proxy: CuttingProxy;
@@ -35,7 +35,7 @@ describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", ()
     await database.drop();
   });
 
-  /** As the runtime does it: what may or may not have been done is sent again, unchanged. */
+  /** As the runtime does: an operation with an unknown outcome is sent again, unchanged. */
   async function insist(operation: PacketOperation): Promise<PacketAnswer> {
     for (;;) {
       try {
@@ -55,7 +55,7 @@ describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", ()
   ];
   for (const [name, trips, said] of kinds) {
     for (const what of lostThings) {
-      test(`${name}, any ${what} lost: settled once, and what it sends is there once, and the sender's`, async () => {
+      test(`${name}, any ${what} lost: the packet is settled once, and its outputs exist once and belong to the sender`, async () => {
         let cut = 0;
         for (let n = 0; ; n++) {
           const flow = `${name} ${what} ${n}`;
@@ -83,7 +83,7 @@ describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", ()
   }
 
   for (const what of lostThings) {
-    test(`a claim whose ${what} is lost: the next one gives back what it took, and that was no attempt that counts`, async () => {
+    test(`a claim whose ${what} is lost: the next claim returns its packets, and the lost one does not count as an attempt`, async () => {
       const flow = `claim ${what}`;
       const worker = await Hand.on(store, 600_000);
       const queues = [{ flow, queue: "edge", limit: 10 }];

@@ -10,7 +10,7 @@ import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases
 const server = inject("postgres");
 const timeout = 120_000;
 
-/** Four processes' worth of connections on one database. */
+/** Connections of four processes on one database. */
 describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { timeout }, () => {
   let database: FreshDatabase;
   let stores: Store[];
@@ -27,14 +27,14 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
 
   const handsOf = (leaseMs = timeout) => Promise.all(stores.map((store) => Hand.on(store, leaseMs)));
 
-  /** When it was sent, and when that was answered, on one clock; and when it was delivered. */
+  /** When the packet was sent, when the send was answered, and when it was delivered, on one clock. */
   interface Sent {
     readonly no: number;
     readonly from: number;
     until: number;
   }
 
-  /** Every hand delivers until nothing is left; what it is given goes to `deliver`, which settles it. */
+  /** Every handle delivers until nothing is left; its packets go to `deliver`, which settles them. */
   async function drain(
     hands: readonly Hand[],
     flow: string,
@@ -45,12 +45,12 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
       (await (hands[0] as Hand).store.packets.counts()).every(
         (count) => count.flow !== flow || count.due + count.held + count.owned + count.parts === 0,
       );
-    // A packet that nobody wakes would be waited for for ever.
+    // Without this the test would wait without end for a packet that is never woken.
     const until = performance.now() + timeout / 2;
     await Promise.all(
       hands.map(async (hand) => {
         do {
-          assert.ok(performance.now() < until, "some packets are left, and nobody can claim them");
+          assert.ok(performance.now() < until, "some packets are left, and no worker can claim them");
           const { claimed } = await hand.claim({ queues: queues.map((queue) => ({ flow, queue, limit: 7 })), limit: 20 });
           await Promise.all(claimed.map((packet) => deliver(hand, packet)));
         } while (!(await empty()));
@@ -68,7 +68,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     const deliver = async (hand: Hand, packet: PacketRecord) => {
       const lane = packet.lane ?? "";
       under.set(lane, (under.get(lane) ?? 0) + 1);
-      assert.equal(under.get(lane), 1, "somebody else delivers another packet of this lane");
+      assert.equal(under.get(lane), 1, "another worker delivers another packet of this lane");
       delivered.set(lane, [...(delivered.get(lane) ?? []), packet.no]);
       await Promise.resolve();
       under.set(lane, 0);
@@ -105,7 +105,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     assert.equal([...delivered.values()].flat().length, 96);
   });
 
-  test("shared keys: one completion for each, everything else is acknowledged, and a dead one lets the next try", async () => {
+  test("shared keys: each is completed once, all other packets are acknowledged, and a dead letter lets the next one try", async () => {
     const hands = await handsOf();
     const flow = "keys";
     const completed = new Map<string, number>();
@@ -145,7 +145,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     assert.equal(delivered.size + acknowledged, 80);
   });
 
-  test("shared joins: every pair of parts is joined once, every execution ends once, none is lost", async () => {
+  test("shared joins: every pair of parts is joined once, every execution ends once, and none is lost", async () => {
     const hands = await handsOf();
     const flow = "joins";
     const first = hands[0] as Hand;
@@ -168,7 +168,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
       assert.equal(answer.kind, "packetSettled");
       if (answer.kind === "packetSettled") ended.push(...answer.ended.map(({ no }) => no));
     };
-    // Each side is one process's: both fill a port of every join, in one flush each, at the same time.
+    // Each side belongs to one process: both fill a port of every join, in one flush each, at the same time.
     const sides = await Promise.all(
       ["left", "right"].map(async (queue, i) => {
         const hand = hands[i] as Hand;
@@ -182,7 +182,7 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
   });
 });
 
-/** Claims are counted on the way: what they acknowledge is nobody's delivery. */
+/** Counts the packets that claims acknowledge: they are not delivered. */
 function counted(hand: Hand, add: (n: number) => void): Hand {
   const claim: Hand["claim"] = async (said) => {
     const claims = await hand.claim(said);
@@ -228,7 +228,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     await client.query(how);
     client.release();
   };
-  /** What is delivered next of a lane, until there is nothing. */
+  /** The packets of a lane in the order of delivery, until there are none. */
   const orderOf = async (flow: string) => {
     const order: number[] = [];
     for (;;) {
@@ -247,7 +247,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     }
   };
 
-  test("the second one in a lane waits for the first to commit, and comes after it", async () => {
+  test("the second send in a lane waits for the first to commit, and is delivered after it", async () => {
     const [one, two] = [await begin(), await begin()];
     const a = within(one, "order");
     await a.sent;
@@ -259,7 +259,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await orderOf("order")).toEqual([a.no, b.no]);
   });
 
-  test("one that is rolled back leaves nothing, and lets the next go first", async () => {
+  test("a send that is rolled back leaves nothing, and the next packet goes first", async () => {
     const [one, two] = [await begin(), await begin()];
     await within(one, "undone").sent;
     const b = within(two, "undone");
@@ -270,7 +270,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await orderOf("undone")).toEqual([b.no]);
   });
 
-  test("what is settled in that lane meanwhile waits, and wakes it; other packets go on", async () => {
+  test("packets that are settled in that lane meanwhile wait and wake the lane; other packets continue", async () => {
     const head = await hand.sendAndClaim({ flow: "meanwhile", lane: { name: "lane", deadBlocks: false } });
     const one = await begin();
     const b = within(one, "meanwhile");
@@ -290,7 +290,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await orderOf("meanwhile")).toEqual([b.no]);
   });
 
-  test("a transaction that sees an old state is refused by name where that would matter", async () => {
+  test("a transaction with an old snapshot is refused by name where that would matter", async () => {
     const one = await begin("ISOLATION LEVEL REPEATABLE READ");
     await expect(within(one, "old").sent).rejects.toThrow(/READ COMMITTED.*REPEATABLE READ/);
     await finish(one, "ROLLBACK");
@@ -300,13 +300,13 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await orderOf("old")).toHaveLength(1);
   });
 
-  test("nothing can be claimed by it", async () => {
+  test("its packets cannot be claimed by it", async () => {
     const one = await begin();
     await expect(within(one, "claiming", { claim: true }).sent).rejects.toThrow(/claimed/);
     await finish(one, "ROLLBACK");
   });
 
-  test("of two triggers with one key, in two transactions at once, one begins an execution, and the other is told which", async () => {
+  test("of two triggers with one key in two concurrent transactions, one begins an execution and the other one gets its id", async () => {
     const [one, two] = [await begin(), await begin()];
     const key = { scope: "", key: "trigger", fingerprint: null, retentionMs: null };
     const executions = [hand.execution({ key }), hand.execution({ key })] as const;
@@ -314,7 +314,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     assert.ok(sends[0] && sends[1]);
     expect(await store.packets.sendWithin?.(one, sends[0])).toMatchObject({ kind: "packetsSent" });
     const other = store.packets.sendWithin?.(two, sends[1]);
-    // It has seen no such key, and is about to write one.
+    // This transaction has seen no such key and is about to write one.
     await waits("transactionid");
     await finish(one, "COMMIT");
     expect(await other).toEqual({ kind: "triggered", execution: executions[0].no, mismatch: false });

@@ -18,10 +18,10 @@ import { history, Numbers, nth, queryOf, type Step } from "./histories.js";
 ownPostgres();
 
 /**
- * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
- * ours, so that answers, packets, executions, notes and keys have to be equal to the millisecond.
+ * Random histories on PostgreSQL and on the memory store, which defines each verb. PostgreSQL gets the test's
+ * clock, so that answers, packets, executions, notes and keys have to be equal to the millisecond.
  */
-describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { timeout: 240_000 }, () => {
+describe.skipIf(!server.ok)("PostgreSQL handles packets as the memory store does", { timeout: 240_000 }, () => {
   let backend: Backend;
   let clock: PostgresClock;
   let packets: PacketBackend;
@@ -45,7 +45,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
     resting: [...resting].sort(),
   });
 
-  /** The time of a part that this very claim has closed may be among those that it saw before: to look too early costs a look. */
+  /** The time of a part that this claim has closed may be among the times it saw before: polling too early costs only a poll. */
   function nextOf(theirs: PacketClaims, ours: PacketClaims): number | null {
     const closes = theirs.closed.some(({ to, note }) => to === "closed" || note === "joinClosed");
     const early = theirs.nextAt !== null && theirs.nextAt > theirs.now && theirs.nextAt < (ours.nextAt ?? Number.POSITIVE_INFINITY);
@@ -59,8 +59,8 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
   }
 
   /**
-   * What a claim acknowledges lets others go. One of those may be taken before or after another packet with its key that
-   * was due all along, and whoever comes first has the key.
+   * Packets that a claim acknowledges may release others. One of those may be claimed before or after another packet with its key
+   * that was due all along, and the first one gets the key.
    */
   function differInTurn(theirs: PacketClaims, ours: PacketClaims): boolean {
     const only = (these: PacketClaims, those: PacketClaims) =>
@@ -97,7 +97,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
       else if ("claim" in one) {
         const query = queryOf(worker(one.claim.worker), one.claim);
         const [theirs, ours] = [await packets.claim(query), await model.claim(query)];
-        // From here on each goes its own way, and both are right.
+        // From here on the stores may differ, and both are right.
         if (differInTurn(theirs, ours)) return;
         assert.deepEqual(sorted({ ...theirs, nextAt: nextOf(theirs, ours) }), sorted(ours));
       } else if ("reinject" in one || "discard" in one) {
@@ -114,32 +114,32 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
         };
         const operations = one.flush.map((asked) => numbers.operation(asked, there)).filter((operation) => operation !== undefined);
         for (const no of there.executions) begun.add(no);
-        // One operation about a packet: which of two comes first is not said.
+        // One operation per packet: the order of two is not defined.
         const taken = new Set<number>();
         const alone = operations.filter((operation) => {
           const about = rowsOf(operation);
-          // Nobody sends again what began an execution that is over and gone.
+          // A trigger whose execution has ended and was removed is not sent again.
           if (about.some((no) => taken.has(no) || (begun.has(no) && !table.executions.has(no)))) return false;
           for (const no of about) taken.add(no);
           return true;
         });
         if (alone.length > 0) await both((of) => of.flush(alone));
       }
-      // Not after every step, because it takes as long as some of them; what went apart is found a little later.
+      // Not after every step, because it takes as long as some of them; a difference is found a little later.
       if (i % 6 === 5 || i === steps.length - 1) await expectEqual(model, [...table.packets.keys()], [...table.executions.keys()]);
     }
     await expectLedgersEqual(memoryBackend(ledger));
   }
 
-  /** Somebody else than packets takes or settles a key. */
+  /** A caller other than packets begins or settles a key. */
   async function interfere(ledger: MemoryLedger, { ledger: how, key }: Extract<Step, { ledger: string }>): Promise<void> {
     const id = { scope: "s", key };
     const model = memoryBackend(ledger);
-    const { owner = "somebody", attempt = 1 } = (await model.read(id))?.record ?? {};
+    const { owner = "another caller", attempt = 1 } = (await model.read(id))?.record ?? {};
     const to = how === "settle" ? completed(1) : ({ state: "free" } as const);
     const operation =
       how === "begin"
-        ? beginOf({ ...id, leaseMs: 700, owner: "somebody" })
+        ? beginOf({ ...id, leaseMs: 700, owner: "another caller" })
         : ({ verb: "settle", ...id, owner, attempt, to, note: null } as const);
     for (const each of [backend, model]) await each.flush([operation]);
   }
@@ -152,7 +152,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
       some_dead: await of.deadLetters({ flow: "f", name: "dead", limit: 2, before: { at: clock.now(), no: 20 } }),
       executions: await of.executions({ limit: 100 }),
       page: await of.executions({ flow: "f", status: "running", limit: 2 }),
-      // What one claim acknowledges has one instant, and no order among each other.
+      // Packets that one claim acknowledges have the same time, and no order among each other.
       notes: (await Promise.all(executions.slice(-3).map((no) => of.notes(no, 1000)))).map((notes) =>
         [...notes].sort((a, b) => a.at - b.at || a.packet - b.packet),
       ),
@@ -173,12 +173,12 @@ describe.skipIf(!server.ok)("PostgreSQL does with packets what memory does", { t
   }
 
   test("on 24 random histories", async () => {
-    // What is found is told by its seed: shrinking it takes longer than to look at it.
+    // A failure names its seed: shrinking takes longer than reading it.
     await fc.assert(fc.asyncProperty(history, play), { numRuns: 24, endOnFailure: true });
   });
 });
 
-/** A hundred thousand packets wait, in lanes, for keys, as parts, dead and kept. */
+/** A hundred thousand packets: in lanes, waiting for keys, as parts, dead and kept. */
 describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
   const scans = async () => {
     const { rows } = await direct.query<{ seq_scan: string; idx_scan: string }>(
@@ -187,7 +187,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
     return { sequential: Number(rows[0]?.seq_scan), byIndex: Number(rows[0]?.idx_scan) };
   };
 
-  test("nothing that is done all the time reads all of it", async () => {
+  test("frequent operations never read the whole table", async () => {
     const setUp = await postgresBackend({ url: database.url, schema: "large" });
     await setUp.close();
     await direct.query(`INSERT INTO large.packets (no, flow, queue, state, owner, attempt, since, crashes, due_at, execution, scope, key, lane, place,
@@ -207,7 +207,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
     const packets = backend.packets as PacketBackend;
     const numbers = new Numbers(1_000_000);
     const worker = await packets.join({ leaseMs: 60_000 });
-    // As workers they were never known: what they have is freed.
+    // These workers were never registered: their packets are returned to the queue.
     const queues = [0, 1, 2].map((n) => ({ flow: "f", queue: `q${n}`, limit: 20 }));
     const { claimed } = await packets.claim({ worker, queues, limit: 50 });
     assert.ok(claimed.length > 0);
@@ -236,7 +236,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
       return { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } as const;
     });
     await packets.flush(settles);
-    // Of one that has ended nothing is under way: it is not looked for.
+    // An ended execution has nothing in progress, so its packets are not searched.
     assert.deepEqual([await packets.packetsOf(execution.no, 10), (await packets.execution(execution.no))?.open], [[], 0]);
     assert.equal(await packets.reinject(4), true);
     assert.equal(await packets.discard(10), true);
@@ -246,7 +246,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
     await packets.leave(worker);
     await backend.close();
 
-    // What a connection has counted is told when it has ended: all of them, each may be the one that has read everything.
+    // A connection reports its counts when it has ended: all are closed, because any of them may have scanned the table.
     const others =
       "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
     await poll(
@@ -261,7 +261,7 @@ describe.skipIf(!server.ok)("packets in a large table of PostgreSQL", () => {
 });
 
 describe.skipIf(!server.ok)("packets in PostgreSQL, encrypted", () => {
-  test("what is in them can't be read there; it is as it was when it is claimed, joined, found again, a dead letter or an output", async () => {
+  test("packets cannot be read in the database, and are unchanged when claimed, joined, found again, a dead letter or an output", async () => {
     const encryption = { keys: [{ id: "one", key: randomBytes(32) }], required: true };
     const url = new URL(database.url);
     url.searchParams.set("schema", "sealed");
@@ -298,7 +298,7 @@ describe.skipIf(!server.ok)("packets in PostgreSQL, encrypted", () => {
 });
 
 describe.skipIf(!server.ok)("the quick statement of packets on PostgreSQL", () => {
-  test("a settle of an earlier delivery by the same worker changes nothing, and sends nothing", async () => {
+  test("a settle of an earlier delivery by the same worker changes and sends nothing", async () => {
     const url = new URL(database.url);
     url.searchParams.set("schema", "quick");
     const store = await open(url.href);

@@ -2,7 +2,7 @@ import { memoryTarget, packetContract } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 import { firstBroken } from "../contract/first-broken.js";
 
-/** A store that breaks one promise of packets, on the same memory: the contract must find each of them. */
+/** A store that breaks one promise about packets, on the same memory: the contract must find each of them. */
 type Sabotage = NonNullable<Parameters<typeof memoryTarget>[0]["packets"]>;
 type Packets = Parameters<Sabotage>[0];
 type Memory = Parameters<Sabotage>[1];
@@ -11,7 +11,7 @@ type Row = NonNullable<ReturnType<Table["packet"]>>;
 type Operation = Parameters<Packets["flush"]>[0][number];
 type Settle = Extract<Operation, { readonly verb: "settlePacket" }>;
 
-/** The rows themselves lie. */
+/** Changes the table that holds the rows. */
 const rows =
   (bend: (table: Table) => void): Sabotage =>
   (faithful, { table }) => {
@@ -21,7 +21,7 @@ const rows =
 
 const lies = (members: Partial<Table>): Sabotage => rows((table) => void Object.assign(table, members));
 
-/** A row as it is written, changed on the way. */
+/** Changes rows as they are inserted. */
 const inserts = (bend: (row: Row) => Partial<Row>): Sabotage =>
   rows((table) => {
     const insert = table.insert.bind(table);
@@ -55,12 +55,16 @@ function edit({ table }: Memory, wanted: (row: Row) => boolean, to: Partial<Row>
   for (const row of [...table.packets.values()]) if (wanted(row)) table.change(row, to);
 }
 
-/** What it breaks, the verb under which that must be found, and how it breaks it. */
+/** The broken promise, the verb under which the contract must find it, and the sabotage. */
 const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = [
-  ["delivers what is to wait", "send", inserts(({ dueAt, createdAt }) => (dueAt > createdAt ? { dueAt: createdAt } : {}))],
+  [
+    "delivers a packet before its delay is over",
+    "send",
+    inserts(({ dueAt, createdAt }) => (dueAt > createdAt ? { dueAt: createdAt } : {})),
+  ],
   ["gives a sender what it wants, known or not", "send", lies({ worker: () => Number.MAX_SAFE_INTEGER })],
   [
-    "forgets that it was sent before",
+    "forgets that the packet was sent before",
     "send",
     verbs(({ flush }, { table }) => ({
       async flush(all) {
@@ -92,7 +96,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
-    "does not say when to look again",
+    "does not return the time of the next poll",
     "claim",
     verbs(({ claim }) => ({ claim: async (query) => ({ ...(await claim(query)), nextAt: null }) })),
   ],
@@ -110,7 +114,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ["does not complete the key", "key", records((state) => state === "completed")],
   ["keeps the key of what has failed", "key", records((state) => state === "free")],
   [
-    "frees the key of what waits for its retry",
+    "frees the key of a packet that waits for its retry",
     "key",
     verbs(({ flush }, { table }) => ({
       async flush(all) {
@@ -125,7 +129,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ],
   ["forgets whom a key held", "key", lies({ heldBy: () => [] })],
   [
-    "wakes all that a key held, when it has failed",
+    "wakes all packets that a failed key held",
     "key",
     rows((table) => {
       const heldBy = table.heldBy.bind(table);
@@ -137,12 +141,12 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ["has no order in a lane", "lane", lies({ lastPlace: () => null })],
   ["lets a dead letter go that is to block", "lane", inserts(() => ({ deadBlocks: false }))],
   [
-    "puts what is re-injected at the head of its lane",
+    "puts re-injected packets at the head of their lane",
     "lane",
     changes((to) => (to.dead === null ? { ...to, state: "due", hold: null, dueAt: 0 } : to)),
   ],
   [
-    "joins the last one of a port first",
+    "joins the last packet of a port first",
     "join",
     rows((table) => {
       const parts = table.parts.bind(table);
@@ -157,9 +161,9 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
         [...table.packets.values()].filter(({ state, part }) => state === "part" && part?.node === (node ?? part?.node));
     }),
   ],
-  ["waits for ports for ever", "join", inserts(({ state }) => (state === "part" ? { dueAt: Number.MAX_SAFE_INTEGER } : {}))],
+  ["waits for ports without end", "join", inserts(({ state }) => (state === "part" ? { dueAt: Number.MAX_SAFE_INTEGER } : {}))],
   [
-    "leaves parts that wait in vain",
+    "keeps parts that wait in vain",
     "join",
     rows((table) => {
       const parts = table.parts.bind(table);
@@ -184,7 +188,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps outputs of all times",
+    "keeps all outputs",
     "execution",
     rows((table) => {
       const change = table.changeExecution.bind(table);
@@ -208,7 +212,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "does not say why a part is given up",
+    "does not say why a part is discarded",
     "join",
     verbs(({ claim }) => ({
       claim: async (query) => {
@@ -218,7 +222,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
-    "removes letters that are kept for ever",
+    "removes dead letters that are kept without end",
     "dead letter",
     verbs(({ purge }, memory) => ({
       async purge(limit) {
@@ -239,7 +243,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
-    "re-injects whatever it is told to",
+    "re-injects any packet",
     "dead letter",
     verbs(({ reinject }, memory) => ({
       async reinject(no) {
@@ -249,7 +253,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
-    "tells nobody of a letter that it makes by itself",
+    "does not report a dead letter that it makes by itself",
     "alert",
     rows((table) => {
       const insert = table.insert.bind(table);
@@ -257,7 +261,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "does not say why it made a letter",
+    "does not say why it made a dead letter",
     "alert",
     changes((to, { queue }) => (queue === "alerts" && to.note !== undefined ? { ...to, note: null } : to)),
   ],
@@ -272,7 +276,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ],
   ["does not count deaths", "worker", changes(({ crashes: _, ...to }) => to)],
   [
-    "gives a silent worker back what others have",
+    "returns packets of other workers to a silent worker",
     "worker",
     verbs(({ renew }, { table }) => ({
       async renew(worker, leaseMs) {
@@ -285,7 +289,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ["takes from who renews in time", "worker", verbs(() => ({ renew: async () => true }))],
   ["claims of flows that rest", "flow", lies({ flowState: () => "active" })],
   [
-    "gives one packet to two that ask at once",
+    "gives one packet to two workers that claim at the same time",
     "race",
     verbs(({ claim }, { table }) => ({
       async claim(query) {
@@ -300,7 +304,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
-    "goes on telling who has stopped to watch",
+    "keeps notifying a watcher that has stopped",
     "race",
     verbs(({ watch }) => ({
       watch(changed) {
@@ -318,8 +322,8 @@ describe("the packet contract finds a store that", () => {
   for (const [does, verb, sabotage] of sabotages) test(does, async () => expect(await broken(verb, sabotage)).toBeTypeOf("string"));
 });
 
-describe("the packet contract has nothing against a store that", () => {
-  /** Refuses every other operation at first: somebody else was faster. */
+describe("the packet contract accepts a store that", () => {
+  /** Answers every second operation of a flush with "again", as if another process had been faster. */
   const contended: Sabotage = (faithful) => ({
     ...faithful,
     async flush(operations) {

@@ -36,12 +36,12 @@ async function sendTogether({ hand, packets }: WatchedPackets, length: number, s
   return claimedOf(await packets.flush([hand.sendOf(sent)]));
 }
 
-/** Each of them settled, and the next one sent. */
+/** Settles each packet and sends the next one. */
 function hops({ hand }: WatchedPackets, packets: readonly PacketRecord[]): PacketOperation[] {
   return packets.map((packet) => hand.settleOf(packet, done, [hand.packet({ claim: true })]));
 }
 
-/** Packets in each bundle, what is gone of each, and rows. Four numbers tell of a packet, six of one with a key. */
+/** Packets in each bundle, how many of each are settled, and rows. A packet takes four numbers, one with a key six. */
 function inFile(database: SqliteDatabase, numbers = 4): { bundles: number[]; gone: number[]; rows: number } {
   const lengthsOf = ([sql, each]: readonly [string, number]) =>
     (database.prepare(sql).all() as { of: string }[]).map(({ of }) => (JSON.parse(of) as unknown[]).length / each);
@@ -51,8 +51,8 @@ function inFile(database: SqliteDatabase, numbers = 4): { bundles: number[]; gon
   return { bundles, gone, rows };
 }
 
-describe("statements of packets that are bundled", () => {
-  test("a hundred hops in a flush are one row in and one row out", async () => {
+describe("statements for bundled packets", () => {
+  test("a hundred hops in a flush insert one row and delete one row", async () => {
     const scene = await watched();
     const first = await sendTogether(scene, 100);
     scene.said();
@@ -65,7 +65,7 @@ describe("statements of packets that are bundled", () => {
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 0 });
   });
 
-  test("settled one by one, each writes what is gone, and not the bundle; the last one deletes both", async () => {
+  test("settling one by one writes the settled packets and not the bundle; the last settle deletes both", async () => {
     const scene = await watched();
     const [first, second, third] = (await sendTogether(scene, 3)) as [PacketRecord, PacketRecord, PacketRecord];
     scene.said();
@@ -79,7 +79,7 @@ describe("statements of packets that are bundled", () => {
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 0 });
   });
 
-  test("whoever sends what is not claimed looks for bundles once in a flush, however many it sends", async () => {
+  test("a send of unclaimed packets reads bundles once in a flush, however many packets it sends", async () => {
     const scene = await watched();
     await sendTogether(scene, 3);
     scene.said();
@@ -88,7 +88,7 @@ describe("statements of packets that are bundled", () => {
     expect(scene.said().filter((text) => text.includes("bundles"))).toEqual(["SELECT onceflow_bundles"]);
   });
 
-  test("one that is retried or dead becomes a row, and the others stay where they are", async () => {
+  test("a packet that is retried or dead becomes a row, and the others stay in the bundle", async () => {
     const scene = await watched();
     const [first, second] = (await sendTogether(scene, 4)) as [PacketRecord, PacketRecord];
     await scene.hand.settle(first, retry());
@@ -105,21 +105,21 @@ describe("statements of packets that are bundled", () => {
   });
 });
 
-describe("what is bundled", () => {
-  test("up to 128 in a bundle, and one alone is a row", async () => {
+describe("bundles", () => {
+  test("hold up to 128 packets, and a single packet is a row", async () => {
     const scene = await watched();
     await sendTogether(scene, 257);
     expect(inFile(scene.database)).toEqual({ bundles: [128, 128], gone: [], rows: 1 });
   });
 
-  test("a bundle is not longer than 64 KiB; a packet that is longer than 4 KiB is a row", async () => {
+  test("are at most 64 KiB long; a packet that is longer than 4 KiB is a row", async () => {
     const scene = await watched();
     await sendTogether(scene, 20, { payload: "x".repeat(4096) });
     await sendTogether(scene, 2, { payload: "x".repeat(4097) });
     expect(inFile(scene.database)).toEqual({ bundles: [16, 4], gone: [], rows: 2 });
   });
 
-  test("each worker has its own, also when they send in one flush", async () => {
+  test("belong to one worker each, even if several send in one flush", async () => {
     const scene = await watched();
     const other = await Hand.on(scene.hand.store);
     const sends = Array.from({ length: 6 }, (_, i) => [scene.hand, other][i % 2] as Hand);
@@ -129,7 +129,7 @@ describe("what is bundled", () => {
     expect(inFile(scene.database)).toEqual({ bundles: [3], gone: [], rows: 3 });
   });
 
-  test("not what has a number of another worker: nobody would look for it there", async () => {
+  test("do not hold packets with a number of another worker, which would not be found there", async () => {
     const scene = await watched();
     const other = await Hand.on(scene.hand.store);
     const packets = [other.packet({ claim: true }), other.packet({ claim: true })];
@@ -137,14 +137,14 @@ describe("what is bundled", () => {
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 2 });
   });
 
-  test("not what has a letter of its own: it would share nothing with the others", async () => {
+  test("do not hold packets with their own dead-letter options, which share nothing with the others", async () => {
     const scene = await watched();
     const letter = { name: "dead", retentionMs: null, alert: { no: scene.hand.number(), queue: "alerts", payload: '"!"' } };
     await sendTogether(scene, 2, { letter });
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 2 });
   });
 
-  test("a number that is given twice is refused, and nothing is written", async () => {
+  test("refuse a number that is given twice, and nothing is written", async () => {
     const scene = await watched();
     const packet = scene.hand.packet({ claim: true });
     await expect(scene.packets.flush([scene.hand.sendOf([packet, packet])])).rejects.toThrow(/number is used once/);
@@ -163,7 +163,7 @@ describe("packets with keys", () => {
     return counts;
   };
 
-  test("a hop with a key: its record is settled without being read, the next one looked for and begun, and no packet is a row", async () => {
+  test("a hop with a key settles its record unread, reads and begins the next record, and writes no packet row", async () => {
     const scene = await watched();
     const { hand, packets } = scene;
     const next = () => hand.packet({ claim: true, key: keyOf(`k${hand.number()}`) });
@@ -184,7 +184,7 @@ describe("packets with keys", () => {
     expect(inFile(scene.database, 6)).toEqual({ bundles: [100], gone: [], rows: 0 });
   });
 
-  test("another process reads them as they were sent", async () => {
+  test("another process reads the packets as they were sent", async () => {
     const [scene, elsewhere] = [await watched(), await watched()];
     const { hand } = scene;
     const keys = [
@@ -204,7 +204,7 @@ describe("packets with keys", () => {
     }
   });
 
-  test("a key that was forgotten, and begun by another packet meanwhile, is not settled by the one that remembers it", async () => {
+  test("a key that was forgotten and begun by another packet meanwhile is not settled by the packet that had it before", async () => {
     const [scene, elsewhere] = [await watched(), await watched()];
     const [first] = await sendTogether(scene, 1, { key: keyOf("k") });
     const record = "FROM onceflow_records WHERE scope = 'keys' AND key = 'k'";
@@ -221,7 +221,7 @@ describe("packets with keys", () => {
 });
 
 describe("a flush that is refused", () => {
-  test("has settled nothing, and what is settled again is gone", async () => {
+  test("settles nothing, and the packets can be settled again", async () => {
     const scene = await watched();
     const [first, second, third] = (await sendTogether(scene, 3)) as [PacketRecord, PacketRecord, PacketRecord];
     const { hand, packets } = scene;
@@ -239,7 +239,7 @@ describe("a flush that is refused", () => {
     expect(await packets.packet(third.no)).toBeDefined();
   });
 
-  test("has bundled nothing, also when it is refused for what it would bundle", async () => {
+  test("bundles nothing, even if it is refused because of a packet for the bundle", async () => {
     const scene = await watched();
     const { hand, packets } = scene;
     const sent = [hand.packet({ claim: true }), hand.packet({ claim: true, payload: '"\0"' })];
@@ -250,8 +250,8 @@ describe("a flush that is refused", () => {
   });
 });
 
-/** A send that begins no execution leaves no trace when all of it is gone: sent again, it makes a bundle of the same number. */
-test("a bundle that is remembered is not taken for a later one with the same number, in which others stand", async () => {
+/** A send that begins no execution leaves no trace when all of it is settled: sent again, it makes a bundle with the same number. */
+test("a cached bundle is not taken for a later one with the same number and other packets", async () => {
   const [scene, elsewhere] = [await watched(), await watched()];
   const { hand } = scene;
   const send = hand.sendOf([hand.packet({ claim: true }), hand.packet({ claim: true })]);
@@ -264,7 +264,7 @@ test("a bundle that is remembered is not taken for a later one with the same num
   for (const { no } of others) expect(await elsewhere.packets.packet(no)).toMatchObject({ no });
 });
 
-test("more than 10,000 are not remembered, and are found in the file", async () => {
+test("at most 10,000 packets are cached, and the others are read from the file", async () => {
   const scene = await watched();
   const sent: PacketRecord[] = [];
   for (let i = 0; i < 11; i++) sent.push(...(await sendTogether(scene, 1000)));
@@ -279,7 +279,7 @@ test("more than 10,000 are not remembered, and are found in the file", async () 
   }
 });
 
-test("a process that was started again settles what is left of a bundle under its old number", async () => {
+test("a process that was restarted settles the rest of a bundle under its old number", async () => {
   const store = await open(`sqlite:${path}`, { purgeEveryMs: 0 });
   const hand = await Hand.on(store);
   const placed = await hand.send(...Array.from({ length: 4 }, () => hand.packet({ claim: true })));

@@ -50,8 +50,8 @@ describe("packets on SQLite", () => {
     expect(version.get()).toEqual(before);
   });
 
-  // A number that was given in a transaction that was undone is the next queue's, whoever makes that.
-  test("a queue that was named in a flush that was refused is not taken for another one", async () => {
+  // A number that was assigned in a rolled-back transaction goes to the next new queue of any handle.
+  test("a queue that was named in a refused flush is not taken for another one", async () => {
     const [hand, other] = [await handOn(), await handOn()];
     const poison = hand.sendOf([hand.packet({ queue: "mine" }), hand.packet({ payload: '"\0"' })]);
     await expect(submit(hand.store, poison)).rejects.toThrow(/NUL/);
@@ -61,7 +61,7 @@ describe("packets on SQLite", () => {
     expect((await other.take("mine")).queue).toBe("mine");
   });
 
-  test("a packet that cannot be kept fails alone, and nothing of its send is written", async () => {
+  test("a packet that cannot be stored fails alone, and nothing of its send is written", async () => {
     const hand = await handOn();
     const [good, bad] = [hand.packet(), hand.packet({ lane: { name: "a\0b", deadBlocks: false } })];
     const answers = await Promise.allSettled([hand.send(good), hand.send(hand.packet(), bad)]);
@@ -69,7 +69,7 @@ describe("packets on SQLite", () => {
     expect((await hand.claim()).claimed.map(({ no }) => no)).toEqual([good.no]);
   });
 
-  test("what is sent in a transaction cannot be claimed in it", async () => {
+  test("packets that are sent in a transaction cannot be claimed in it", async () => {
     const hand = await handOn();
     const { store } = hand;
     const send = hand.sendOf([hand.packet({ claim: true })]);
@@ -81,7 +81,7 @@ describe("packets on SQLite", () => {
       .prepare("SELECT max(version) AS version FROM (SELECT version FROM onceflow_schema UNION SELECT version FROM onceflow_additions)")
       .get();
 
-  test("a ledger of schema version 4 can keep packets when it is opened, and has kept what it had", async () => {
+  test("a ledger of schema version 4 can store packets when it is opened, and keeps its data", async () => {
     const old = handle();
     migrate(old, path);
     olderSqlite(old, 4);
@@ -93,7 +93,7 @@ describe("packets on SQLite", () => {
     expect(old.prepare("SELECT count(*) AS hooks FROM onceflow_hooks").get()).toEqual({ hooks: 1 });
   });
 
-  test("a ledger of schema version 5 has kept its packets, those that are due and those of a worker", async () => {
+  test("a ledger of schema version 5 keeps its packets, both due and claimed", async () => {
     const before = await handOn();
     const [due, owned] = [before.packet(), await before.sendAndClaim()];
     await before.send(due);
@@ -108,10 +108,10 @@ describe("packets on SQLite", () => {
     expect(await hand.store.packets.packet(owned.no)).toBeUndefined();
   });
 
-  test("a row that is remembered is not taken for what it has become elsewhere", async () => {
+  test("a cached row is not used after another handle has changed it", async () => {
     const [hand, other] = [await handOn(), await handOn()];
     const packet = await hand.sendAndClaim();
-    // The same worker, on another handle: this one has not heard of it.
+    // The same worker on another handle: this one does not know of it.
     const elsewhere = new Hand(other.store, hand.no);
     await elsewhere.settle(packet, retry(0, "[1]"));
     const again = await elsewhere.take();
@@ -123,7 +123,7 @@ describe("packets on SQLite", () => {
 });
 
 describe("statements of packets on SQLite", () => {
-  test("a hop deletes the row that its fence names and inserts one; the flow is looked at once", async () => {
+  test("a hop deletes the row that its fence names and inserts one; the flow is read once", async () => {
     const { hand, said } = await watchedPackets(handle(), path);
     const execution = await hand.trigger({});
     const first = await hand.take();
@@ -135,7 +135,7 @@ describe("statements of packets on SQLite", () => {
     expect(said().filter((text) => text === "UPDATE onceflow_executions")).toHaveLength(1);
   });
 
-  test("an execution that begins is looked for once and written once, also when it ends at once, with a note", async () => {
+  test("an execution that begins is read once and written once, even if it ends at once, with a note", async () => {
     const { hand, said } = await watchedPackets(handle(), path);
     said();
     const execution = await hand.trigger({ claim: true });
@@ -147,7 +147,7 @@ describe("statements of packets on SQLite", () => {
     expect(await notesOf(hand.store, failed)).toEqual(["dropped"]);
   });
 
-  test("every statement that a delivery needs is answered by an index", async () => {
+  test("every statement that a delivery needs uses an index", async () => {
     const { hand, database, all } = await watchedPackets(handle(), path);
     const lane = { name: "lane", deadBlocks: true };
     const execution = await hand.trigger({ key: keyOf("k"), lane });
@@ -178,7 +178,7 @@ describe("statements of packets on SQLite", () => {
     expect(scans).toEqual([]);
   });
 
-  /** As many as it binds; a plan does not look at them. */
+  /** As many values as the statement binds; the plan does not depend on them. */
   function values(sql: string): number[] {
     return Array.from(sql.matchAll(/\?/g), () => 1);
   }

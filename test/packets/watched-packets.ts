@@ -12,12 +12,12 @@ export interface WatchedPackets {
   readonly packets: PacketBackend;
   readonly hand: Hand;
   readonly database: SqliteDatabase;
-  /** Statements since the last look, by their first words. */
+  /** Statements since the last call, by their first words. */
   readonly said: () => string[];
   readonly all: Set<string>;
 }
 
-/** Packets on this handle, without group commit; every statement is noted. */
+/** Packets on this handle, without group commit; every statement is recorded. */
 export async function watchedPackets(database: SqliteDatabase, path: string): Promise<WatchedPackets> {
   migrate(database, path);
   const all = new Set<string>();
@@ -53,7 +53,7 @@ export async function watchedPackets(database: SqliteDatabase, path: string): Pr
   return { packets, hand: await Hand.on(store), database, said: look, all };
 }
 
-/** Without what is in brackets: a table that a statement only looks into is not what it is about. */
+/** Without subqueries: a table that a statement only reads in brackets is not its subject. */
 function outside(text: string): string {
   const shorter = text.replace(/\([^()]*\)/g, "");
   return shorter === text ? text : outside(shorter);

@@ -9,7 +9,7 @@ const operationsPerHistory = 30;
 const streams = ["default", "log"];
 const writers = ["run", "a#0", "b#0"];
 
-/** One run, and whatever its owners, late ones too, may send: attempts out of order, counts again, ends, voids. */
+/** One run, and everything that its owners may send, also late: attempts out of order, chunks again, ends, voids. */
 class History {
   readonly #random: Random;
   #seq = 1;
@@ -59,7 +59,7 @@ class History {
   }
 }
 
-/** Without the store's own time. */
+/** Without the store's time. */
 const plain = ({ kind, ...rest }: RunAnswer) => ({ kind, ...("closed" in rest ? { closed: [...rest.closed].sort() } : {}) });
 
 async function picture(store: Store): Promise<unknown> {

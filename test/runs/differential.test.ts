@@ -15,10 +15,10 @@ const hold: Then = { kind: "hold" };
 const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], then: hold };
 
 /**
- * Random histories on PostgreSQL and on the memory store, which says what each verb means. PostgreSQL gets a clock of
- * ours, so that answers, runs, journals, mail and hooks have to be equal to the millisecond.
+ * Random histories on PostgreSQL and on the memory store, which defines each verb. PostgreSQL gets the test's
+ * clock, so that answers, runs, journals, mail and hooks have to be equal to the millisecond.
  */
-describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => {
+describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", () => {
   const ids = ["a", "b", "c", 'd"\\,{}', "é"] as const;
   const id = fc.constantFrom(...ids);
   const token = fc.constantFrom("t1", "t2", "t3");
@@ -94,7 +94,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => 
   const child = startWith(entryWith(fc.constant([])));
   const entry = entryWith(rarely(fc.array(child, { maxLength: 2 }), []));
 
-  /** `epoch` and `seq` are how far off they are from what would be right. */
+  /** `epoch` and `seq` are offsets from the right values. */
   const off = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
   const append = fc.record({ verb: fc.constant("append" as const), id, epoch: off, seq: off, entry });
   const late = fc.record({
@@ -164,7 +164,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => 
     await clock.close();
   });
 
-  /** Whatever else an operation can touch: of a flush, what touches the same run twice is left out, because its order is open. */
+  /** Everything else that an operation can touch: a flush has one operation per run, because the order of two is not defined. */
   async function touched(model: RunBackend, operation: RunOperation): Promise<Set<string>> {
     if (operation.verb === "send") {
       const run = "run" in operation.to ? operation.to.run : (await model.hook(operation.to.token))?.run;
@@ -210,7 +210,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => 
     const memory = createMemoryRuns();
     const model = memoryRunBackend(memory, () => clock.now());
     for (const one of steps) {
-      // Two instants are never the same: what is older is told apart from what is newer.
+      // Two times are never equal, so that older and newer can be distinguished.
       await clock.pass(1);
       if ("pass" in one) await clock.pass(one.pass);
       else if ("purge" in one) assert.equal(await runs.purge(one.purge), await model.purge(one.purge));
@@ -219,7 +219,7 @@ describe.skipIf(!server.ok)("PostgreSQL does with runs what memory does", () => 
         assert.deepEqual(await sorted(runs), await sorted(model));
       } else if ("leave" in one) await Promise.all([runs.leave(one.leave), model.leave(one.leave)]);
       else if ("claim" in one) {
-        // Which of two runs of the same instant is the older one is nobody's business.
+        // The order of two runs with the same time is not defined.
         const times = [...memory.runs.values()]
           .filter(({ wakeAt, owner }) => wakeAt !== null && owner !== one.claim.owner)
           .map(({ wakeAt, avoid, avoidUntil }) => Math.max(wakeAt ?? 0, avoid.includes(one.claim.owner) ? (avoidUntil ?? 0) : 0));

@@ -39,7 +39,7 @@ async function opened(url: string): Promise<Store> {
   return store;
 }
 
-/** Runs of every kind that a version before suspects could hold. */
+/** Runs of every kind that a version before suspects could have. */
 async function fill(store: Store): Promise<void> {
   await create(store, { id: "pending" });
   await begin(store, { id: "running", first: firstOf({ events: "running" }, hourMs) });
@@ -62,7 +62,7 @@ async function pictures(store: Store) {
   return all;
 }
 
-/** What was there is there, with nothing said of deaths; and all that is new works on it. */
+/** The old data is unchanged and has no deaths, and all new features work on it. */
 async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnType<typeof pictures>>): Promise<void> {
   const [store, other] = stores as [Store, Store];
   for (const each of stores) expect(await pictures(each)).toEqual(before);
@@ -82,7 +82,7 @@ async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnTy
   expect((await claim(other, { suspects: false })).claimed).toEqual([]);
   const [again] = (await claim(other)).claimed;
   expect(again?.run).toMatchObject({ id: "lapsed", deaths: 2, crashes: 1, avoid: ["new"], epoch: parked.epoch + 1 });
-  // Ended by the old version: nothing of it is unsettled, and it is purged as ever.
+  // Ended by the old version: none of its steps is unsettled, and it is purged as before.
   expect(await store.runs.purge(100)).toBe(1);
   await appendLate(store, { id: "kept", owner: "", epoch: 1, seq: 2 }, { unsettled: 1 });
   expect((await runOf(other, "kept")).unsettled).toBe(1);
@@ -93,7 +93,7 @@ async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnTy
 const from = (newest: number) => Array.from({ length: newest - versions.oldest }, (_, i) => i + versions.oldest);
 
 describe("runs in a SQLite file of an earlier version", () => {
-  test.each(from(versions.sqlite))("version %i: they go on when several processes open it at once", async (version) => {
+  test.each(from(versions.sqlite))("version %i: they continue when several processes open the file at once", async (version) => {
     const path = join(folder, `version-${version}.db`);
     const url = `sqlite:${path}`;
     const old = await open(url, { purgeEveryMs: 0 });
@@ -107,8 +107,8 @@ describe("runs in a SQLite file of an earlier version", () => {
     await expectMigrated(stores, before);
   });
 
-  // Its statements name their columns, and SQLite prepares them again: it goes on, as after every migration so far.
-  test("a process of the old version that has the file open goes on", async () => {
+  // Its statements name their columns, and SQLite prepares them again: the process continues, as after every migration so far.
+  test("a process of the old version that has the file open continues", async () => {
     const path = join(folder, "open.db");
     const url = `sqlite:${path}`;
     const store = await open(url, { purgeEveryMs: 0 });
@@ -155,7 +155,7 @@ class OldProcess {
 }
 
 describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version", () => {
-  test.each(from(versions.postgres))("version %i: they go on when several processes open it at once", async (version) => {
+  test.each(from(versions.postgres))("version %i: they continue when several processes open the schema at once", async (version) => {
     const schema = `version_${version}`;
     const url = `${database.url}?schema=${schema}`;
     const old = await open(url, { purgeEveryMs: 0 });
@@ -167,8 +167,8 @@ describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version",
     await expectMigrated(stores, before);
   });
 
-  // A database that never had the value: what the tests above cannot take back.
-  test("the status that is new is added to the type in the transaction of the migration", async () => {
+  // A database that never had the value, which the tests above cannot remove.
+  test("the new status is added to the type in the transaction of the migration", async () => {
     const url = `${database.url}?schema=without_parked`;
     const old = await open(url, { purgeEveryMs: 0 });
     await fill(old);
@@ -184,7 +184,7 @@ describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version",
     await expectMigrated(await Promise.all([opened(url), opened(url)]), before);
   });
 
-  test("a process of the old version that has it open goes on", async () => {
+  test("a process of the old version that has the schema open continues", async () => {
     const url = `${database.url}?schema=open_meanwhile`;
     const store = await open(url, { purgeEveryMs: 0 });
     await fill(store);
@@ -209,8 +209,8 @@ describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version",
   });
 });
 
-describe.skipIf(!mongodb.ok)("runs in MongoDB of before there were suspects", () => {
-  test("they go on: members that are absent say nothing", async () => {
+describe.skipIf(!mongodb.ok)("runs in MongoDB from before there were suspects", () => {
+  test("they continue: absent members mean no suspect", async () => {
     const { url, drop } = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
     onTestFinished(drop);
     const old = await open(url, { purgeEveryMs: 0 });
@@ -240,7 +240,7 @@ describe("workers that were silent for an hour", () => {
     expect(again?.startedAt).toBe(again?.seenAt);
   }
 
-  test("are not listed, and a purge forgets them, on SQLite", async () => {
+  test("are not listed, and a purge removes them, on SQLite", async () => {
     const path = join(folder, "workers.db");
     const store = await opened(`sqlite:${path}`);
     const raw = openDatabase(path, chooseDriver());
@@ -249,13 +249,13 @@ describe("workers that were silent for an hour", () => {
     await expectForgotten(store, (id, ms) => raw.prepare(sql).run(ms, ms, id));
   });
 
-  test.skipIf(!server.ok)("are not listed, and a purge forgets them, on PostgreSQL", async () => {
+  test.skipIf(!server.ok)("are not listed, and a purge removes them, on PostgreSQL", async () => {
     const store = await opened(`${database.url}?schema=workers`);
     const sql = "UPDATE workers.run_workers SET seen_at = seen_at - $1, started_at = started_at - $1 WHERE id = $2";
     await expectForgotten(store, (id, ms) => direct.query(sql, [ms, id]));
   });
 
-  test.skipIf(!mongodb.ok)("are not listed, and a purge forgets them, on MongoDB", async () => {
+  test.skipIf(!mongodb.ok)("are not listed, and a purge removes them, on MongoDB", async () => {
     const { url, drop } = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
     onTestFinished(drop);
     const store = await opened(url);

@@ -9,7 +9,7 @@ import { database, direct, ownPostgres, server } from "../stores/postgres/own-po
 
 ownPostgres();
 
-/** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
+/** The parts of an entry; `next` is its `then`, under a name that a linter does not take for a promise's. */
 interface Said extends Partial<Omit<Entry, "then">> {
   readonly next?: Then;
 }
@@ -59,7 +59,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
 
   const newIds = (count: number) => Array.from({ length: count }, () => `run-${String(++made).padStart(6, "0")}`);
 
-  /** As group commit does: what is to go again goes again. */
+  /** As group commit does: repeats the operations that have to be repeated. */
   async function insist(backend: RunBackend, operations: readonly RunOperation[]): Promise<RunAnswer[]> {
     const answers: RunAnswer[] = [];
     let open = operations.map((operation, i) => ({ operation, i }));
@@ -101,7 +101,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     ...(entry.hooks ? { hooks: [{ add: `${events} ${id}`, about: "hook", metadata: null }] } : {}),
   });
 
-  /** Some together, the others one by one; the other process the other way round, so that they meet in the middle. */
+  /** Some together, the others one by one; the other process in the opposite order, so that they meet in the middle. */
   async function scattered(backend: RunBackend, asked: readonly RunOperation[], backwards: boolean): Promise<RunAnswer[]> {
     const half = asked.length / 2;
     const flushes = [asked.slice(0, half), ...asked.slice(half).map((one) => [one])];
@@ -113,7 +113,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
 
   for (const [what, late] of kinds)
     for (const [also, next] of kinds)
-      test(`of a late owner whose entry ${what} and a new one whose entry ${also}, one writes it, with all that goes with it`, async () => {
+      test(`of a late owner whose entry ${what} and a new owner whose entry ${also}, one writes it, with everything that belongs to it`, async () => {
         const held = await claimedRuns(16);
         const ofLate = held.map(({ id }) => appendOf(id, 1, 2, entryBy(late, id, "late")));
         const ofNext = held.map(({ id }) => appendOf(id, 2, 2, entryBy(next, id, "next")));
@@ -130,12 +130,12 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
           expect(loaded?.hooks).toHaveLength(hooks.length);
           expect(await runs[0].hook(`${loser} ${id}`)).toBeUndefined();
         }
-        // Sent again, as after a lost reply: both learn the same as before.
+        // Sent again, as after a lost reply: both get the same answer as before.
         expect((await insist(runs[0], ofLate)).map(({ kind }) => kind)).toEqual(mine.map(({ kind }) => kind));
         expect((await insist(runs[1], ofNext)).map(({ kind }) => kind)).toEqual(theirs.map(({ kind }) => kind));
       });
 
-  test("after an end without an entry nothing follows, also when an entry came at the same moment", async () => {
+  test("no entry follows after an end without an entry, even if an entry came at the same moment", async () => {
     for (let round = 0; round < 3; round++) {
       const held = await claimedRuns(16);
       const entries = held.map(({ id }) => appendOf(id, 1, 2));
@@ -153,7 +153,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     }
   });
 
-  test("the same runs are started once, and the other one finds them", async () => {
+  test("the same runs are started once, and the other process finds them", async () => {
     for (let round = 0; round < 10; round++) {
       const started = newIds(25);
       const asked = (creator: string, first: StartRun["first"]) =>
@@ -175,7 +175,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     }
   });
 
-  test("the same mail from both is delivered once, other mail gets numbers without gaps", async () => {
+  test("the same mail from both is delivered once, and other mail gets numbers without gaps", async () => {
     const [id = ""] = newIds(1);
     await runs[0].flush([startOf(id)]);
     const mail = (key: string): Send => ({ verb: "send", to: { run: id }, kind: "hook", about: null, payload: key, key });
@@ -194,7 +194,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     expect((await runs[0].read(id))?.mail).toBe(90);
   });
 
-  test("renewals, claims and flushes of the same runs wait for each other, and never in a circle", async () => {
+  test("renewals, claims and flushes of the same runs wait for each other without a deadlock", async () => {
     const before = await deadlocks();
     const held = await claimedRuns(60);
     let open = true;
@@ -219,10 +219,10 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     return rows[0]?.["n"];
   }
 
-  test("whoever watches goes on after its connection broke, and is told that it may have missed something", async () => {
+  test("a watcher continues after its connection broke, and is notified that it may have missed something", async () => {
     const heard: (string | null)[] = [];
     const stop = runs[0].watch((run) => heard.push(run));
-    const untilHeard = (told: string | null) => until(`${told} is heard`, () => heard.includes(told));
+    const untilHeard = (name: string | null) => until(`${name} is heard`, () => heard.includes(name));
     await untilHeard(null);
     const [first = "", second = ""] = newIds(2);
     await runs[1].flush([startOf(first, { first: null })]);
@@ -234,6 +234,6 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     await untilHeard(second);
     stop();
     const listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN \"races\"%'";
-    await until("nobody listens any more", async () => (await direct.query(listening)).rows.length === 0);
+    await until("no connection listens any more", async () => (await direct.query(listening)).rows.length === 0);
   });
 });

@@ -20,10 +20,10 @@ const workflows = ["order", "refund"];
 const texts = ['{"a":"\\u0000 \\"\\\\ ü😀"}', "[]", `"${"long".repeat(500)}"`];
 
 /**
- * Random histories on two handles of one file, as two processes have, and on the memory store. Each flush tells the
- * time at which it judged, and the model judges at the very same instant: everything has to be equal to the
- * millisecond. Durations are nothing or a century. Operations of one flush are of different families, and families know
- * nothing of each other: in which order a flush does them is the store's own affair.
+ * Random histories on two handles of one file, as two processes have, and on the memory store. Each flush returns the
+ * time at which it decided, and the model decides at the same instant: everything has to be equal to the
+ * millisecond. Durations are zero or a century. Operations of one flush belong to different families, which are
+ * independent of each other: the store may do them in any order.
  */
 class World {
   readonly #random: Random;
@@ -54,7 +54,7 @@ class World {
   async #flush(): Promise<void> {
     const asked = families.filter(() => this.#random.chance(0.6)).map((family) => this.#operation(family));
     const alone = asked.length === 1 && asked[0]?.verb === "append";
-    // A run of no family, whose answer tells the time.
+    // A run of no family, whose answer has the time.
     this.#ticks += 1;
     const tick = this.#start("tick", String(this.#ticks), null);
     const operations = alone ? asked : [...asked, tick];
@@ -106,7 +106,7 @@ class World {
     assert.deepEqual(await this.#store.list(query), await this.#model.list(query), JSON.stringify(query));
   }
 
-  /** All that can be read about every run and token. */
+  /** Everything that can be read about every run and token. */
   async compare(): Promise<void> {
     for (const family of families) {
       for (const name of names) {
@@ -142,7 +142,7 @@ class World {
     return { verb: "append", id, ...this.#place(id), entry: this.#entry(family, id) };
   }
 
-  /** Of the few texts there are, one may well be the one that stands there. */
+  /** There are few texts, so that one is often the stored one. */
   #late(id: string): AppendLate {
     const random = this.#random;
     return { verb: "appendLate", id, ...this.#place(id), events: random.pick(texts), unsettled: random.pick([0, 0, 1]) };
@@ -229,7 +229,7 @@ async function opened(name: string, count: number): Promise<Backend[]> {
 const runsOf = (backend: Backend | undefined) => backend?.runs as RunBackend;
 
 describe("runs on SQLite", () => {
-  test.each([1, 2, 3, 4, 5, 6])("do what the memory store does (seed %i)", async (seed) => {
+  test.each([1, 2, 3, 4, 5, 6])("behave as in the memory store (seed %i)", async (seed) => {
     const backends = await opened(`seed-${seed}`, 2);
     const world = new World(new Random(seed), backends.map(runsOf));
     for (let step = 0; step < 400; step++) {
@@ -254,7 +254,7 @@ describe("runs on SQLite", () => {
     first: { owner: "me", leaseMs: 60_000, entry: plain },
   };
 
-  test("an operation that fails on its data undoes its whole flush, and a number that was given then leads nobody astray", async () => {
+  test("an operation that fails on its data rolls back its whole flush, and a run number from that flush does not lead to another run", async () => {
     const [backend, another] = await opened("undone", 2);
     const two = { ...start, id: "two" };
     await expect(runsOf(backend).flush([start, { ...two, input: "a\0b" }])).rejects.toThrow(/NUL/);
@@ -267,7 +267,7 @@ describe("runs on SQLite", () => {
     await Promise.all([backend?.close(), another?.close()]);
   });
 
-  test("a purged run leaves nothing to the next one that gets its number", async () => {
+  test("a purged run leaves nothing to the next run with its number", async () => {
     const [backend] = await opened("purged", 1);
     const runs = runsOf(backend);
     const then: Then = { kind: "end", status: "failed", output: null };
@@ -306,7 +306,7 @@ describe("runs on SQLite", () => {
     await backend?.close();
   });
 
-  test("watching hears of another handle's writes and not of its own, and stops", async () => {
+  test("a watcher is notified of another handle's writes and not of its own, and can stop", async () => {
     const [backend, another] = await opened("watch", 2);
     let heard = 0;
     let wake = () => {};

@@ -39,7 +39,7 @@ const code = 'export async function pay() {\n  "use step";\n}\n';
 describe("withOnceflow", () => {
   afterEach(() => vi.unstubAllEnvs());
 
-  test("keeps the configuration that it is given, an object or a function", async () => {
+  test("keeps the given configuration, an object or a function", async () => {
     const given: Configured = { reactStrictMode: true, serverExternalPackages: ["sharp", "onceflow"], turbopack: { root: "/app" } };
     const config = configured(given);
     expect(config).toMatchObject({ reactStrictMode: true, serverExternalPackages: ["sharp", "onceflow"], turbopack: { root: "/app" } });
@@ -48,20 +48,20 @@ describe("withOnceflow", () => {
     expect(configured()).toMatchObject({ serverExternalPackages: ["onceflow"] });
   });
 
-  test("adds its rules for Turbopack beside those that are there", () => {
+  test("adds its rules for Turbopack to the existing ones", () => {
     const mine = { loaders: ["mine"] };
     const rules = configured({ turbopack: { rules: { "*.ts": [mine], "*.svg": [mine] } } }).turbopack?.rules;
     expect(Object.keys(rules ?? {}).sort()).toEqual(["*.js", "*.jsx", "*.mjs", "*.mts", "*.svg", "*.ts", "*.tsx"]);
     expect(rules?.["*.ts"]).toEqual([mine, rules?.["*.js"]]);
   });
 
-  test("webpack: the plugin is added for the server, behind what the given function does", () => {
+  test("webpack: adds the plugin for the server, after the given function", () => {
     const config = configured({ webpack: (given) => ({ plugins: [...given.plugins, "mine"] }) });
     const plugins = (nextRuntime?: string) => config.webpack?.({ plugins: [] }, nextRuntime === undefined ? {} : { nextRuntime }).plugins;
     expect([plugins("nodejs")?.length, plugins("edge"), plugins()]).toEqual([2, ["mine"], ["mine"]]);
   });
 
-  test("the loader does what the plugins do, with the same options", async () => {
+  test("the loader does the same as the plugins, with the same options", async () => {
     const root = resolve("src");
     expect(await load(configured({}, { root }), "src/orders.ts", code)).toContain("__onceflow_hoistedStep(pay");
     expect(await load(configured({}, { root }), "src/plain.ts", "export const a = 1;")).toBe("export const a = 1;");
@@ -73,7 +73,7 @@ describe("withOnceflow", () => {
     );
   });
 
-  test("an older Next.js is built by webpack, and refused with Turbopack with the way out", () => {
+  test("an older Next.js is built by webpack; with Turbopack it is refused, and the error says what to do", () => {
     const root = temporaryFolder(onTestFinished);
     mkdirSync(join(root, "node_modules/next"), { recursive: true });
     writeFileSync(join(root, "package.json"), "{}");

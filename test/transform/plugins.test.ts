@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { appFolder, lineOf, type Ran, runNode } from "../kit/app-folder.js";
 
-/** The same app for all of them; where the bundler does not strip types, without its types. */
+/** The same app for all bundlers, without types if the bundler does not strip them. */
 const app = `import { configure, open } from "onceflow";
 import { getStepMetadata } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
@@ -66,7 +66,7 @@ interface Bundler {
   readonly script: (entry: string, options?: string, bundled?: Bundled) => string;
 }
 
-/** Packages that are not left to Node. */
+/** Packages that are bundled and not loaded by Node. */
 type Bundled = "no packages" | "all packages but onceflow";
 
 const webpackLike = (from: string, rules: string) => (entry: string, options?: string, bundled?: Bundled) =>
@@ -132,7 +132,7 @@ async function build(
 describe.for(Object.entries(bundlers))("%s", ([name, bundler]) => {
   const { language } = bundler;
 
-  test("builds an app whose directives work, and whose stacks show the user's lines", async () => {
+  test("builds an app whose directives work and whose stacks show the user's lines", async () => {
     const { folder, built } = await build(bundler, name, { app, shipping }, "app");
     expect(built.code, built.stdout + built.stderr).toBe(0);
     const { code, stdout, stderr } = await runNode(["--enable-source-maps", "out/app.mjs"], { cwd: folder });
@@ -144,7 +144,7 @@ describe.for(Object.entries(bundlers))("%s", ([name, bundler]) => {
     expect(stdout).toMatch(new RegExp(`TypeError: the step failed\\n\\s+at .*src/app\\.${language}:${line}:`));
   });
 
-  test("says where a directive is wrong, and fails", async () => {
+  test("reports where a directive is wrong, and fails", async () => {
     const { built } = await build(bundler, name, { bad }, "bad");
     expect(built.code).toBe(1);
     expect(built.stdout + built.stderr).toContain(`src/bad.${language}:2:8: only an async function can be a step`);
@@ -175,7 +175,7 @@ describe.for(Object.entries(bundlers))("a package with directives, %s", ([name, 
     return { folder, code, text: stdout + stderr };
   };
 
-  test("is refused when nothing chooses it, also when it is left to Node", async () => {
+  test("is refused if it is not included, even if it is external", async () => {
     for (const bundled of ["all packages but onceflow", "no packages"] as const) {
       const { code, text } = await built("", bundled);
       expect([code, bundled]).toEqual([1, bundled]);
@@ -183,23 +183,23 @@ describe.for(Object.entries(bundlers))("a package with directives, %s", ([name, 
     }
   });
 
-  test("is transformed when it is named, and may not be left to Node then", async () => {
+  test("is transformed if it is named, and must not be external then", async () => {
     const bundled = await built('{ include: ["billing"] }', "all packages but onceflow");
     expect(bundled.code, bundled.text).toBe(0);
     expect((await runNode(["out/app.mjs"], { cwd: bundled.folder })).stdout).toBe("step//billing//pay.js//pay\n");
     const external = await built('{ include: "billing" }', "no packages");
-    // Vite asks us what must not be left out.
+    // Vite asks the plugin which packages must not be external.
     if (name === "vite") expect((await runNode(["out/app.mjs"], { cwd: external.folder })).stdout).toBe("step//billing//pay.js//pay\n");
     else expect(external.text).toContain('package "billing" has directives and is external');
   });
 
-  test("is left as it is when it is excluded by its name", async () => {
+  test("is left unchanged if it is excluded by its name", async () => {
     const { code, text } = await built('{ exclude: "billing" }', "no packages");
     expect(code, text).toBe(0);
   });
 });
 
-test("a package of CommonJS cannot be transformed: bundled or not, named or not, the advice is a step of one's own", async () => {
+test("a CommonJS package cannot be transformed: bundled or not, named or not, the advice is to write a step around it", async () => {
   const files = {
     "node_modules/billing/package.json": '{ "name": "billing" }',
     "node_modules/billing/index.js": 'exports.pay = require("./pay.js");',
@@ -214,13 +214,13 @@ test("a package of CommonJS cannot be transformed: bundled or not, named or not,
     for (const bundled of ["all packages but onceflow", "no packages"] as const) {
       const { code, stderr } = await built(options, bundled);
       expect([code, options, bundled]).toEqual([1, options, bundled]);
-      expect(stderr).toMatch(/pay\.js.*package "billing" is CommonJS[\s\S]*step of your own/);
+      expect(stderr).toMatch(/pay\.js.*package "billing" is CommonJS[\s\S]*step in your own code/);
       expect(stderr).not.toContain("include: [");
     }
   expect((await built('{ exclude: "billing" }', "no packages")).code).toBe(0);
 });
 
-test("vitest, by the plugin for vite", async () => {
+test("the vite plugin works in vitest", async () => {
   const folder = appFolder(
     {
       "vitest.config.ts":
@@ -238,7 +238,7 @@ test("vitest, by the plugin for vite", async () => {
   expect(stdout).toMatch(/1 passed/);
 });
 
-test("vitest leaves packages to Node: one with directives is refused, or transformed when it is chosen", async () => {
+test("vitest loads packages with Node: one with directives is refused, or transformed if it is included", async () => {
   const spec = `import { open } from "onceflow"; import { work } from "onceflow/workflow"; import { start } from "onceflow/workflow/api"; import { expect, test } from "vitest"; import { pay } from "billing";
     async function main() { "use workflow"; return await pay(); }
     test("runs", async () => { const store = await open("memory:"); const worker = await work(store); const run = await start(main, [], { store });
@@ -265,7 +265,7 @@ test("vitest leaves packages to Node: one with directives is refused, or transfo
   expect(chosen.code, chosen.text).toBe(0);
 });
 
-test("in a build for browsers nothing of Node's comes along", async () => {
+test("a build for browsers has no modules of Node", async () => {
   const folder = appFolder(
     {
       "app.ts":
@@ -281,7 +281,7 @@ test("in a build for browsers nothing of Node's comes along", async () => {
   expect((await runNode(["out.mjs"], { cwd: folder })).stdout).toBe("function true 36\n");
 });
 
-test("an unknown option is an error with a suggestion, in every plugin and beside them", async () => {
+test("an unknown option is an error with a suggestion, in every plugin", async () => {
   const unknown = { includes: ["billing"] } as object;
   const suggestion = 'onceflow: includes: is not an option; did you mean "include"?';
   const versions = { version: "", rspackVersion: "" };
@@ -311,7 +311,7 @@ test("an unknown option is an error with a suggestion, in every plugin and besid
   expect(() => transform("", options)).toThrow('transform: directive: is not an option; did you mean "directives"?');
 });
 
-test("files can be chosen", async () => {
+test("files can be included and excluded", async () => {
   const script = (options: string) => `import { rollup } from "rollup"; import { onceflow } from "onceflow/rollup";
     const { output } = await (await rollup({ input: "src/a.js", external: [/^onceflow/], plugins: [onceflow(${options})] })).generate({}); console.log(output[0].code);`;
   const folder = appFolder(
@@ -331,7 +331,7 @@ test("files can be chosen", async () => {
   expect(
     (await runNode(["-e", 'import("onceflow/vite").then(({ onceflow }) => onceflow({ include: "./src" }))'], { cwd: folder })).stderr,
   ).toContain("include: must be a regular expression");
-  // The other file has a directive, and would be loaded as it is.
+  // The other file has a directive, and would be loaded untransformed.
   expect(await errorWith("{ include: [/b\\.js$/] }")).toContain(
     "src/a.js:1:46: this file has directives, but the options include and exclude leave it out",
   );

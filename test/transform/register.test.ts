@@ -31,7 +31,7 @@ async function charge({ id, amount }: Order): Promise<string> {
 
 async function failing(): Promise<void> {
   "use step";
-  // Behind something that is replaced.
+  // After code that is replaced.
   if (Date.now() > 0) throw new TypeError("the step failed");
 }
 failing.maxRetries = 0;
@@ -84,14 +84,14 @@ describe("node --import onceflow/register app.ts", () => {
     const charged = 'step//app//src/app.ts//charge 1 order-1 42 EUR label <b title="function">page</b> true';
     expect(stdout).toContain(JSON.stringify([charged, true]));
     expect(stdout).toContain("HOOK_NOT_FOUND");
-    // The column of the source, not of what was made of it.
+    // The column in the source, not in the transformed code.
     const inStep = `${lineOf(app, "throw new TypeError")}:29`;
     expect(stdout).toMatch(new RegExp(`TypeError: the step failed\\n\\s+at failing \\(\\S*src/app\\.ts:${inStep}\\)`));
     const inWorkflow = `${lineOf(app, "throw new RangeError")}:29`;
     expect(stdout).toMatch(new RegExp(`RangeError: the workflow failed\\n\\s+at (?:async )?lost \\(\\S*src/app\\.ts:${inWorkflow}\\)`));
   });
 
-  test("a directive in a wrong place: file, line and column, advice, and a code that is not 0", async () => {
+  test("a directive in a wrong place is reported with file, line, column and advice, and the exit code is not 0", async () => {
     const cwd = appFolder({ "app.ts": 'console.log("ran");\nimport "./bad.ts";', "bad.ts": '\nexport function f() {\n  "use step";\n}' });
     const { code, stdout, stderr } = await runNode(["--import", "onceflow/register", "app.ts"], { cwd });
     expect(code).toBe(1);
@@ -106,7 +106,7 @@ describe("node --import onceflow/register app.ts", () => {
     expect(stderr).toMatch(/SyntaxError.*app\.ts[\s\S]*app\.ts:2:40/);
   });
 
-  test("ids have the name of the package, from wherever the app is run; without a name, the root is the folder of the package, or what ONCEFLOW_ROOT says", async () => {
+  test("ids have the package's name wherever the app is run; without a name the root is the package's folder, or ONCEFLOW_ROOT", async () => {
     const code = 'import { definedAs } from "./name.js";\nexport async function f() { "use step"; }\nconsole.log(definedAs(f));';
     const name = 'export const definedAs = (fn: any) => fn[Symbol.for("onceflow.step")].name;';
     const cwd = appFolder({ "src/deep/app.ts": code, "src/deep/name.ts": name, "src/package.json": '{ "type": "module" }' });
@@ -119,7 +119,7 @@ describe("node --import onceflow/register app.ts", () => {
     expect((await runNode(args, { cwd, env: { ONCEFLOW_ROOT: "src/deep" } })).stdout).toBe("step//app.ts//f\n");
   });
 
-  test("JavaScript: modules are transformed, CommonJS is left alone, and refused with directives", async () => {
+  test("JavaScript: modules are transformed; CommonJS is left alone, and refused if it has directives", async () => {
     const cwd = appFolder({
       "package.json": '{ "name": "app" }',
       "app.mjs":
@@ -153,7 +153,7 @@ process.exit();`,
   });
   const run = (cwd: string, env = {}) => runNode(["--import", "onceflow/register", "app.ts"], { cwd, env });
 
-  test("are refused where nothing chooses them, with what to do; and left alone when they are excluded", async () => {
+  test("are refused if they are not included, with advice, and left alone if they are excluded", async () => {
     const cwd = appFolder(packaged());
     const { code, stdout, stderr } = await run(cwd);
     expect([code, stdout]).toEqual([1, ""]);
@@ -164,7 +164,7 @@ process.exit();`,
     expect((await run(cwd, { ONCEFLOW_INCLUDE: "./billing" })).stderr).toContain("ONCEFLOW_INCLUDE: must be");
   });
 
-  test("are transformed when they are named, when their package.json says so, and when they are known", async () => {
+  test("are transformed if they are named, if their package.json says so, and if they are known", async () => {
     const id = (name: string) => `step//${name}//pay.js//pay\n`;
     expect((await run(appFolder(packaged()), { ONCEFLOW_INCLUDE: "billing" })).stdout).toBe(id("billing"));
     expect((await run(appFolder(packaged({ onceflow: { directives: true } })))).stdout).toBe(id("billing"));
@@ -183,7 +183,7 @@ process.exit();`,
   });
 });
 
-describe("what CommonJS requires", () => {
+describe("files that CommonJS requires", () => {
   const nodes = { "this Node": () => ({ ok: true, path: process.execPath }) as const, "Node 24": () => inject("node24") };
   const billing = {
     "node_modules/billing/package.json": '{ "name": "billing" }',
@@ -194,35 +194,32 @@ describe("what CommonJS requires", () => {
   const run = (files: Readonly<Record<string, string>>, env = {}, node: string = process.execPath) =>
     runNode(["--import", "onceflow/register", "app.ts"], { cwd: appFolder(files), env, node });
 
-  test.for(Object.entries(nodes))(
-    "%s: a step in a file of a package is refused, with a way out that works",
-    async ([, given], { skip }) => {
-      const node = given();
-      if (!node.ok) return skip(node.reason);
-      const { code, stdout, stderr } = await run(billing, {}, node.path);
-      expect([code, stdout]).toEqual([1, ""]);
-      expect(stderr).toContain('node_modules/billing/lib/steps.js:1:32: this file has directives, but package "billing" is CommonJS');
-      expect(stderr).toContain("Call the package from a step in your own code");
-      expect(stderr).not.toContain("ONCEFLOW_INCLUDE");
-      expect((await run(billing, { ONCEFLOW_EXCLUDE: "billing" }, node.path)).stdout).toBe("charged\n");
-    },
-  );
+  test.for(Object.entries(nodes))("%s: a step in a file of a package is refused, with advice that works", async ([, given], { skip }) => {
+    const node = given();
+    if (!node.ok) return skip(node.reason);
+    const { code, stdout, stderr } = await run(billing, {}, node.path);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain('node_modules/billing/lib/steps.js:1:32: this file has directives, but package "billing" is CommonJS');
+    expect(stderr).toContain("Call the package from a step in your own code");
+    expect(stderr).not.toContain("ONCEFLOW_INCLUDE");
+    expect((await run(billing, { ONCEFLOW_EXCLUDE: "billing" }, node.path)).stdout).toBe("charged\n");
+  });
 
-  test("a package that is named all the same gets the same advice", async () => {
+  test("a package that is named nevertheless gets the same advice", async () => {
     const advice = 'this file has directives, but package "billing" is CommonJS';
     expect((await run(billing, { ONCEFLOW_INCLUDE: "billing" })).stderr).toContain(`billing/lib/steps.js:1:32: ${advice}`);
     const direct = { ...billing, "node_modules/billing/package.json": '{ "name": "billing", "main": "lib/steps.js" }' };
     expect((await run(direct, { ONCEFLOW_INCLUDE: "billing" })).stderr).toContain(`billing/lib/steps.js:1:32: ${advice}`);
   });
 
-  test("files of the project are held to it, too, and to the spelling", async () => {
+  test("files of the project are checked, too, and also for misspelt directives", async () => {
     const project = (steps: string) => ({ "app.ts": 'import "./a.cjs";', "a.cjs": 'require("./b.cjs");', "b.cjs": steps });
     expect((await run(project('exports.f = async () => { "use step"; };'))).stderr).toContain("b.cjs:1:27: directives need an ES module");
     expect((await run(project('exports.f = async () => { "use stpe"; };'))).stderr).toContain('b.cjs:1:27: "use stpe" is not a directive');
     expect((await run(project('console.log("use step");'))).stdout).toBe("use step\n");
   });
 
-  test.for(Object.entries(nodes))("%s: a module that require() loads is not transformed, and refused", async ([, given], { skip }) => {
+  test.for(Object.entries(nodes))("%s: a module that require() loads is not transformed, and is refused", async ([, given], { skip }) => {
     const node = given();
     if (!node.ok) return skip(node.reason);
     const files = (steps: string) => ({
@@ -233,7 +230,7 @@ describe("what CommonJS requires", () => {
     });
     const direct = await run(files('export async function f() { "use step"; }'), {}, node.path);
     expect(direct.stderr).toContain("b.mjs:1:29: this file has directives, but require() loads it");
-    // Node 20 shows to no hook what a required module imports; later ones do, and it is transformed.
+    // Node 20 does not pass the imports of a required module to any hook; later versions do, and it is transformed.
     const behind = await run(files('export { f } from "./c.mjs";'), {}, node.path);
     const isShown = node.path !== process.execPath || Number.parseInt(process.versions.node, 10) >= 22;
     if (isShown) expect(behind.stdout, behind.stderr).toBe("1\n");
@@ -271,7 +268,7 @@ console.log(JSON.stringify(await run.returnValue));
 process.exit();
 `;
 
-test("killed in the middle and run again: it goes on, under the same stepIds, and repeats only what was in doubt", async () => {
+test("an app that is killed and run again continues under the same stepIds, and repeats only the step in progress", async () => {
   const provider = await serveEffects({ honoursKeys: true });
   onTestFinished(() => provider.close());
   const cwd = appFolder({ "shop.ts": shop });

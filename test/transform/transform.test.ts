@@ -28,7 +28,7 @@ async function resultOf(workflow: Fn, args: unknown[] = []): Promise<{ value: un
 
 const imports = 'import { getStepMetadata, getWorkflowMetadata, FatalError, sleep } from "onceflow/workflow";\n';
 
-describe("a function that says so is a step", () => {
+describe('a function with "use step" is a step', () => {
   const forms: Readonly<Record<string, readonly [code: string, value: unknown, ...steps: string[]]>> = {
     "a declaration, called before its line": [
       'export async function main() { "use workflow"; return await f(2); }\nasync function f(n: number, m = 3) { "use step"; return [n, m, arguments.length]; }',
@@ -131,7 +131,7 @@ describe("a function that says so is a step", () => {
     expect(all.map(({ name, length }) => `${name} ${length}`)).toEqual(["a 2", "b 1", "d 1", "e 0", "f 1", "g 0", "h 1"]);
   });
 
-  test("maxRetries and options count, wherever they are set, and this is the same at every attempt", async () => {
+  test("maxRetries and options count wherever they are set, and `this` is the same at every attempt", async () => {
     const { main } = await importTransformed<{ main: Fn }>({
       "app.ts": `${imports}
         const fail = (key: string, self: any) => { const { attempt } = getStepMetadata(); seen.push([key, attempt, self?.n]); throw new Error(key); };
@@ -163,7 +163,7 @@ describe("a function that says so is a step", () => {
     expect(value).toEqual([[true, true, true, true], seen]);
   });
 
-  test("modules that import each other: who is called before it is evaluated is a step all the same", async () => {
+  test("in modules that import each other, a function that is called before its module is evaluated is a step nevertheless", async () => {
     const { main } = await importTransformed<{ main: Fn }>({
       "app.ts": `import { early } from "./b.js";
         export async function f(n: number) { "use step"; return n; }
@@ -187,7 +187,7 @@ describe("a function that says so is a step", () => {
     expect(told).toEqual([5, "step//app.ts//f#0"]);
   });
 
-  test("stored in a value it is the same step again; so is a workflow", async () => {
+  test("a step that is stored in a value is the same step again; so is a workflow", async () => {
     const { main, f, child } = await importTransformed<{ main: Fn; f: Fn; child: Fn }>({
       "app.ts": `import { start } from "onceflow/workflow/api";
         export async function f(n: number) { "use step"; return n + 1; }
@@ -197,7 +197,7 @@ describe("a function that says so is a step", () => {
     expect(await resultOf(main, [f, child])).toMatchObject({ value: [6, 2], steps: ["step//app.ts//f#0"] });
   });
 
-  test("a file of steps, a file of workflows, re-exports", async () => {
+  test("a file of steps, a file of workflows, and re-exports", async () => {
     const { main } = await importTransformed<{ main: Fn }>({
       "app.ts":
         '"use workflow";\nimport { a, c, d } from "./index.js";\nexport const main = async () => [await a(), await c(), await d()];\nexport const version = 1;',
@@ -213,7 +213,7 @@ describe("a function that says so is a step", () => {
   });
 });
 
-describe("a function that says so is a workflow", () => {
+describe('a function with "use workflow" is a workflow', () => {
   const forms: Readonly<Record<string, readonly [code: string, name: string]>> = {
     "a declaration": ['export async function main(n: number) { "use workflow"; return [n, name()]; }', "main"],
     "an arrow": ['export const main = async (n: number) => { "use workflow"; return [n, name()]; };', "main"],
@@ -245,7 +245,7 @@ describe("a function that says so is a workflow", () => {
     expect((await resultOf(module.main, [4])).value).toEqual([4, `workflow//app.ts//${name}`]);
   });
 
-  test("one that was not transformed says what to do", async () => {
+  test("a workflow that was not transformed throws an error that says what to do", async () => {
     async function forgotten() {
       "use workflow";
     }
@@ -257,7 +257,7 @@ describe("a function that says so is a workflow", () => {
 });
 
 describe("determinism", () => {
-  test("a replay sees the same times and the same chance, by whatever name", async () => {
+  test("a replay sees the same times and random values, under any name", async () => {
     const { main } = await importTransformed<{ main: Fn }>({
       "app.ts": `import { randomUUID } from "node:crypto";
         async function keep(...values: unknown[]) { "use step"; return values.length; }
@@ -279,7 +279,7 @@ describe("determinism", () => {
     expect(new Set((value as unknown[]).filter((each) => typeof each === "string" && each.length === 36)).size).toBe(6);
   });
 
-  test("timers and the global fetch are refused in a workflow, with advice, and are the real ones elsewhere", async () => {
+  test("timers and the global fetch are refused in a workflow, with advice, and work elsewhere", async () => {
     const code = `
       import { promisify } from "node:util";
       export const all = { fetch, setTimeout, setInterval, setImmediate, promised: promisify(setTimeout) };
@@ -308,7 +308,7 @@ describe("determinism", () => {
     expect(await outside()).toBe("x");
   });
 
-  test("outside of workflows whoever replaces a global is heard, and may keep the one that was there", async () => {
+  test("outside of workflows a replaced global is used, and the code that replaces it may keep the original", async () => {
     const { all, patch, kept } = await importTransformed<{ all(): unknown[]; patch(): () => void; kept(): unknown[] }>({
       "app.ts": `
         import { randomUUID } from "node:crypto";
@@ -337,7 +337,7 @@ describe("determinism", () => {
   });
 });
 
-test("a step that threw was tried again under the same stepId", async () => {
+test("a step that threw is retried under the same stepId", async () => {
   const { main } = await importTransformed<{ main: Fn }>({
     "app.ts": `${imports}
       async function flaky() { "use step"; const { stepId, attempt } = getStepMetadata(); if (attempt < 2) throw new Error("again"); return stepId; }
@@ -348,7 +348,7 @@ test("a step that threw was tried again under the same stepId", async () => {
   expect((await readAttempts(id, String(value), { store })).map(({ attempt }) => attempt)).toEqual([1, 2]);
 });
 
-test("the run-time for browsers has the same names, and none of Node's modules", async () => {
+test("the runtime for browsers has the same names, and no modules of Node", async () => {
   const node = (await import("onceflow/workflow/runtime")) as object;
   expect(Object.keys(browser).sort()).toEqual(Object.keys(node).sort());
 });

@@ -8,7 +8,7 @@ import { transform } from "../../src/transform/transform.js";
 const folder = resolve(import.meta.dirname, "../../.build/transformed");
 let modules = 0;
 
-/** Transforms and runs TypeScript files, of which the first is imported. Their ids are those of an app whose package has no name. */
+/** Transforms TypeScript files and imports the first. Their ids are those of an app whose package has no name. */
 export async function importTransformed<Exports = Record<string, never>>(files: Readonly<Record<string, string>>): Promise<Exports> {
   modules += 1;
   const root = join(folder, `${process.pid}-${modules}`);
@@ -18,7 +18,7 @@ export async function importTransformed<Exports = Record<string, never>>(files: 
     const transformed = transform(code, { file: join("/app", name), root: "/app" });
     mkdirSync(dirname(file), { recursive: true });
     const stripped = strip(file, transformed?.code ?? code, transformed?.map).code;
-    // This is run from its sources; what it writes is not.
+    // The test runner transforms this file, but not the files that it writes: those have to be JavaScript.
     writeFileSync(file.replace(/\.tsx?$/, ".js"), stripped);
   }
   const [first = ""] = Object.keys(files);

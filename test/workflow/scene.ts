@@ -8,32 +8,32 @@ import { until } from "../kit/until.js";
 /** Retries without waiting. */
 export const quick = { backoff: { minMs: 1, maxMs: 1 } } satisfies StepOptions;
 
-/** Until the run has this status. */
+/** Waits until the run has this status. */
 export async function untilStatus(store: Store, id: string, status: string): Promise<void> {
   await until(`run "${id}" is ${status}`, async () => (await getRun(id, { store }).status) === status);
 }
 
-/** Until nobody has the run in memory: it sleeps, waits or is parked. */
+/** Waits until no worker owns the run: it sleeps, waits or is parked. */
 export async function untilReleased(store: Store, id: string): Promise<void> {
-  await until(`run "${id}" is nobody's`, async () => (await store.runs.read(id))?.owner === null);
+  await until(`no worker owns run "${id}"`, async () => (await store.runs.read(id))?.owner === null);
 }
 
-/** "step charge#0", "done charge#0", …: what the journal says, without times and values. */
+/** The journal as short texts, without times and values: "step charge#0", "done charge#0", … */
 export async function story(store: Store, id: string): Promise<string[]> {
   return (await readJournal(id, { store })).map((item) => `${item.type} ${item.id}`);
 }
 
-/** A handle that can be held in the middle of a commit, and watched while it reads its mail. */
+/** A store whose commit can be held back, and that reports when it has read mail. */
 export interface Held {
   readonly store: Store;
-  /** Opens when a commit whose first event is the one to hold has been handed in. */
+  /** Resolves when the held commit has been passed to this store. */
   readonly reached: Promise<void>;
-  /** Opens when mail that is there has been read since. */
+  /** Resolves when a read has returned mail. */
   readonly heard: Promise<void>;
   free(): void;
 }
 
-/** Holds back the commits whose journal entry begins with `event`, such as "done charge#0". */
+/** Holds back the commits whose journal entry begins with `event`, for example "done charge#0". */
 export function heldAt(store: Store, event: string): Held {
   const [reached, heard, freed] = [gate(), gate(), gate()];
   const first = JSON.stringify([event.split(" ")]).slice(0, -2);

@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { after, describe, test } from "node:test";
 import { ledgerContract, packetContract, runContract, sqliteTarget } from "onceflow/testing";
 
-/** The SQLite contracts in the test runner that Node itself brings: no other is installed where this runs. */
+/** The SQLite contracts in Node's own test runner: no other one is installed where this runs. */
 const target = sqliteTarget();
 
 describe(target.name, { concurrency: 5, timeout: 120_000 }, () => {

@@ -1,15 +1,15 @@
 import { open } from "onceflow";
 import { create, type FlowContext, type FlowEvent } from "onceflow/flow";
 
-/** Runs a flow under a key, or resumes it, and dies at the point it was told, by SIGKILL. Its last word is the result. */
+/** Runs a flow under a key, or resumes it, and dies by SIGKILL at the given point. It prints the result at the end. */
 export interface FlowDoom {
   readonly url: string;
   readonly providerUrl: string;
-  /** "resume" and "recover" know no input. */
+  /** "resume" and "recover" have no input. */
   readonly act: "run" | "resume" | "recover";
-  /** Whether the last step is refused, so that everything is undone. */
+  /** Whether the last step fails, so that everything is compensated. */
   readonly refused: boolean;
-  /** "before call a", "after call a" in the body of step a, or undo; "stepComplete a" and the like: when that is told. */
+  /** "before call a", "after call a": in the body of step a, or of its undo; "stepComplete a" and similar: at that event. */
   readonly dieAt?: string;
 }
 
@@ -26,7 +26,7 @@ async function call(ctx: FlowContext, what: string): Promise<void> {
 }
 
 const undo = (step: string) => ({ compensate: (ctx: FlowContext) => call(ctx, `undo ${step}`) });
-/** Step c waits for b, so that there is an order to die in. */
+/** Step c waits for b, so that the order is fixed. */
 let bRuns = false;
 const onEvent = (event: FlowEvent) => {
   if (event.type === "stepComplete" && event.step === "b") bRuns = false;
@@ -77,7 +77,7 @@ const acts = {
   run: () => flow.run({ order: "o-1" }, { key: "k", ...options }),
   resume: () => flow.resume("k", options),
   recover: async () => {
-    // A lease has to be over before there is something to recover.
+    // A lease has to expire before there is something to recover.
     for (;;) {
       const [result] = await flow.recover(options);
       if (result) return result;

@@ -6,10 +6,10 @@ import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { inPackage } from "../../programs/in-package.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
-/** Does one thing to a ledger and dies over it, by SIGKILL, at the point it was told. */
+/** Does one operation on a ledger and dies by SIGKILL at the given point. */
 export interface Doom {
   readonly act: keyof typeof acts;
-  /** Absent: it is killed from outside. "inside": of the transaction that a migration or a purge is. */
+  /** Absent: the test kills the process. "inside": in the transaction of a migration or a purge. */
   readonly point?: CrashPoint | MigrationPoint | "inside purge" | "inside run" | "inside reconcile";
   readonly url: string;
   readonly providerUrl?: string;
@@ -20,25 +20,25 @@ export interface Doom {
   /** For `commit`. */
   readonly operation?: RunOperation;
   /**
-   * For "inside" of a transaction: before which statement after its BEGIN. That statement is its last word, on stderr.
-   * For "after a version": which.
+   * For "inside" of a transaction: the statement after BEGIN before which it dies. It prints that statement on stderr.
+   * For "after a version": the version.
    */
   readonly nth?: number;
 }
 
-/** "after a version": leaves a database as it was before there were later ones. */
+/** "after a version": leaves a database as it was before later versions. */
 export type MigrationPoint = "before migration" | "inside migration" | "after migration" | "after a version";
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
 const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
 const options = { key: key.of("crash"), leaseMs: 300 };
-/** No thread stands in: it would renew past the point to die at, and takes as long to start as all the rest. */
+/** Without the heartbeat thread: it would renew past the point, and takes as long to start as everything else. */
 const alone = { stallMsMax: 0 };
 
 const acts = {
   once: (store: Store) => once(store, { ...options, effect, ...(tx ? { tx: true as const } : {}) }, call),
-  /** Never ends by itself: its lease is renewed and renewed. */
+  /** Never ends by itself: its lease is renewed again and again. */
   hold: (store: Store) => once(store, { ...options, effect }, () => new Promise<never>(() => {})),
   resolve: (store: Store) => resolve(store, { key: "crash", attempt: 1 }, as),
   reconcile: (store: Store) => once(store, { ...options, effect: "reconcile", reconcileAfterMs: 0, reconcile: found }, call),
@@ -53,7 +53,7 @@ const acts = {
   open: async () => {},
 };
 
-// Also what keeps a process alive that only holds a lease.
+// Also keeps a process alive that only holds a lease.
 process.on("disconnect", () => process.exit());
 await acts[act](await openDoomed());
 console.error("it went through");
@@ -93,7 +93,7 @@ async function openDoomed(): Promise<Store> {
   }
 }
 
-/** Once it is armed: dies before the next BEGIN, before a statement after that, or after the next COMMIT. */
+/** Once it is armed: dies before the next BEGIN, before a later statement, or after the next COMMIT. */
 function dieInTransaction(where: string): { arm(): void } {
   let armed = false;
   let statements: number | undefined;
@@ -136,7 +136,7 @@ function watchedUrl(): string {
   return url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url;
 }
 
-/** What `open` makes a store of. */
+/** The backend that `open` makes a store from. */
 async function openBackend(): Promise<Backend> {
   const { storesByScheme } = (await inPackage("stores/registry.js")) as typeof import("../../../src/stores/registry.js");
   const load = storesByScheme.get(url.slice(0, url.indexOf(":") + 1));

@@ -2,13 +2,13 @@ import { key, once, open } from "onceflow";
 
 /**
  * One of the processes that the kill test kills: goes through all keys in random order, again and again, a few at a
- * time, and calls the provider for each that is its to run. It ends when every key has an outcome, or is unknown.
+ * time, and calls the provider for each key that it starts. It ends when every key has an outcome or is unknown.
  */
 const [url = "", providerUrl = "", effect = "keyed", count = "0"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 
-// It lives for a few hundred milliseconds, a good part of which its stand-in would take to start.
+// The process lives for a few hundred milliseconds; the heartbeat thread would take much of that to start.
 const store = await open(url, { stallMsMax: 0 });
 const left = new Set(Array.from({ length: Number(count) }, (_, i) => `charge:order-${i}`));
 await Promise.all(Array.from({ length: 4 }, work));

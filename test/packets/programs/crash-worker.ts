@@ -2,12 +2,12 @@ import { open, type Store } from "onceflow";
 import type { PacketOperation } from "../../../src/core/packets/operation.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
-/** Does one thing to packets and dies over it, by SIGKILL, before or after one of its durable moments. */
+/** Does one operation on packets and dies by SIGKILL, before or after one of its durable writes. */
 export interface PacketDoom {
   readonly url: string;
   readonly act: Act;
   readonly point: "before" | "after";
-  /** Which durable moment, from 1. */
+  /** The number of the durable write, from 1. */
   readonly nth?: number;
 }
 
@@ -16,7 +16,7 @@ export type Act =
   | { readonly verb: "claim" | "leave" | "renew"; readonly worker: number }
   | { readonly verb: "reinject" | "discard"; readonly no: number }
   | { readonly verb: "join" | "pause" | "purge" }
-  /** Claims, calls the other side under the packet's number, and settles. */
+  /** Claims, calls the provider under the packet's number, and settles. */
   | { readonly verb: "deliver"; readonly worker: number; readonly providerUrl: string };
 
 const { url, act, point, nth = 1 } = JSON.parse(process.argv[2] ?? "") as PacketDoom;
@@ -62,7 +62,7 @@ async function perform({ packets, commit }: Store): Promise<unknown> {
   }
 }
 
-/** What makes something durable: the COMMIT of a transaction that may write, or a statement that writes outside of any. */
+/** A durable write: the COMMIT of a transaction that may write, or a statement that writes outside of a transaction. */
 function dieAtDurable(): { arm(): void } {
   let armed = false;
   let writing = false;

@@ -7,12 +7,12 @@ import { decode, encode } from "../../../src/core/values/codec.js";
 import { thrownBy } from "../../kit/thrown-by.js";
 import { memoryOnly } from "./scene.js";
 
-/** Stored by the version before WorkflowError existed. */
+/** As a version before WorkflowError stored it. */
 const stored =
   'devalue:[["Error",1],{"kept":2},{"name":3,"message":4,"code":5,"lineage":6,"cause":8,"own":11},"RunFailedError","run \\"r\\" failed: boom","RUN_FAILED",[3,7],"OnceflowError",{"name":9,"message":10},"Error","boom",{"retryable":12,"runId":13},"false","\\"r\\""]';
 
-describe("the errors by the names of the Workflow DevKit", () => {
-  test("are the same classes as ours", () => {
+describe("error classes under their Workflow DevKit names", () => {
+  test("are the same classes as those of this package", () => {
     expect(errors.WorkflowRunFailedError).toBe(ours.RunFailedError);
     expect(errors.WorkflowRunCancelledError).toBe(ours.RunCancelledError);
     expect(errors.WorkflowRunNotFoundError).toBe(ours.RunNotFoundError);
@@ -21,7 +21,7 @@ describe("the errors by the names of the Workflow DevKit", () => {
     expect(errors.HookConflictError).toBe(ours.HookConflictError);
   });
 
-  test("WorkflowError is the base of the engine's errors, and not of those that user code throws", () => {
+  test("WorkflowError is the base class of the engine's errors, but not of errors that user code throws", () => {
     const engine = [
       new errors.WorkflowRunFailedError("r", new Error("boom")),
       new errors.WorkflowRunCancelledError("r"),
@@ -39,7 +39,7 @@ describe("the errors by the names of the Workflow DevKit", () => {
         true,
         true,
       ]);
-      // After it was stored, too.
+      // Also after the error was stored and read.
       const again = decode(encode(error));
       expect([errors.WorkflowError.is(again), (again as Error).message]).toEqual([true, error.message]);
     }
@@ -63,7 +63,7 @@ describe("the errors by the names of the Workflow DevKit", () => {
     ]);
   });
 
-  test("an error that an earlier version stored is a WorkflowError, and is encoded as it was", () => {
+  test("an error that an earlier version stored is a WorkflowError and keeps its encoding", () => {
     const error = decode(stored) as Error & { cause: Error };
     expect([error instanceof errors.WorkflowError, error instanceof errors.WorkflowRunFailedError]).toEqual([true, true]);
     const made = new errors.WorkflowRunFailedError("r", new Error("boom"));
@@ -72,7 +72,7 @@ describe("the errors by the names of the Workflow DevKit", () => {
     expect(encode(made)).toBe(stored);
   });
 
-  test("messages, codes and facts", () => {
+  test("have the expected messages, codes and properties", () => {
     expect(new errors.WorkflowRunNotFoundError("r-1")).toMatchObject({
       code: "RUN_NOT_FOUND",
       runId: "r-1",
@@ -101,7 +101,7 @@ describe("the errors by the names of the Workflow DevKit", () => {
     expect(new errors.FatalError("f").fatal).toBe(true);
   });
 
-  test("are thrown where code in the wild catches them", async () => {
+  test("are thrown where existing code for the DevKit catches them", async () => {
     const store = await memoryOnly();
     const declined = ours.workflow("compat declined", async (code: string | undefined) => {
       throw Object.assign(new Error("declined"), code === undefined ? {} : { code });

@@ -34,14 +34,14 @@ async function postgresCopy(): Promise<string> {
   return url;
 }
 
-/** What each run returns in the end, and how often the body of each of its calls ran, in 0.1.0 and today together. */
+/** The return value of each run, and how often the body of each of its calls ran, in 0.1.0 and today together. */
 const ends: Readonly<Record<string, { readonly value: unknown; readonly calls: Readonly<Record<string, number>> }>> = {
-  // Killed in mid-step: run again under the same key, so that the provider performs one effect.
+  // Killed during the step: runs again under the same key, so that the provider applies one effect.
   "mid-step idempotent": { value: ["performed", "performed"], calls: { "idempotent#0": 2, "confirm#0": 1 } },
   "mid-step keyed": { value: ["performed", "performed"], calls: { "keyed#0": 2, "confirm#0": 1 } },
-  // Never run again: a person has resolved it.
+  // Never runs again: a person has resolved it.
   "mid-step atMostOnce": { value: ["resolved", "performed"], calls: { "atMostOnce#0": 1, "confirm#0": 1 } },
-  // The other side was asked first.
+  // reconcile was called first.
   "mid-step found": { value: ["found", "performed"], calls: { "found#0": 1, "confirm#0": 1 } },
   "mid-step absent": { value: ["performed", "performed"], calls: { "absent#0": 1, "confirm#0": 1 } },
   asleep: { value: ["performed", "performed"], calls: { "confirm#0": 1, "confirm#1": 1 } },
@@ -63,7 +63,7 @@ const ends: Readonly<Record<string, { readonly value: unknown; readonly calls: R
   pending: { value: ["performed", "performed"], calls: { "keyed#0": 1, "confirm#0": 1 } },
 };
 
-/** The ids of calls that 0.1.0 has journaled are kept; a new call of the same function goes on with its number, under any name. */
+/** Calls that 0.1.0 has journaled keep their ids; a new call of the same function gets the next number, under any name. */
 const directives = {
   directives: { value: ["performed 1", "performed 2", "performed 3", "performed"], calls: [1, 2, 1, 1] },
   "directives asleep": { value: ["performed 1", "performed 3", "performed"], calls: [1, 1, 1] },
@@ -71,7 +71,7 @@ const directives = {
 
 const stores = { sqlite: sqliteCopy, postgres: postgresCopy };
 
-// In turn: definitions and the provider are those of the process.
+// Sequential: definitions and the provider are global to the process.
 describe.each([
   ["SQLite", "sqlite"],
   ["PostgreSQL", "postgres"],
@@ -124,7 +124,7 @@ async function resolve(store: Store, runId: string): Promise<void> {
   await resolveStep({ runId, stepId: doubt?.stepId ?? "", attempt: doubt?.attempt ?? 0, store }, { completed: "resolved" });
 }
 
-/** By stepId: the run and the journaled call. */
+/** Maps each stepId to its run and its journaled call. */
 async function stepsOf(runs: readonly string[], store: Store): Promise<Map<string, { run: string; call: string }>> {
   const steps = new Map<string, { run: string; call: string }>();
   for (const run of runs)
@@ -132,7 +132,7 @@ async function stepsOf(runs: readonly string[], store: Store): Promise<Map<strin
   return steps;
 }
 
-/** How often each journaled call used its key. A key that no journal has is a second effect. */
+/** Counts how often each journaled call used its key. A key that is in no journal is a second effect. */
 async function callsByRun(store: Store, calls: readonly string[]): Promise<Map<string, Record<string, number>>> {
   const runs = (await store.runs.list({ limit: 1000 })).map(({ id }) => id);
   const steps = await stepsOf(runs, store);
@@ -147,7 +147,7 @@ async function callsByRun(store: Store, calls: readonly string[]): Promise<Map<s
   return counts;
 }
 
-/** How often a run was parked with mail because its code diverged, in all journals. */
+/** How often a run was parked with mail because its code diverged, summed over all journals. */
 async function parkedTimes(store: Store): Promise<number> {
   let times = 0;
   for (const { id } of await store.runs.list({ limit: 1000 }))

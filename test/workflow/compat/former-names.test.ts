@@ -89,7 +89,7 @@ console.log(JSON.stringify({ result, journal, mismatch: run.mismatch }));
 process.exit();
 `;
 
-interface Told {
+interface Output {
   readonly result: string[];
   readonly journal: string[];
   readonly mismatch: boolean;
@@ -101,7 +101,7 @@ async function provider(): Promise<EffectServer> {
   return server;
 }
 
-/** Runs the program until it says that it is at a place, and kills it there. */
+/** Runs the program until it reports that it has reached a place, and kills it there. */
 async function killAt(file: string, cwd: string, env: Readonly<Record<string, string>>): Promise<void> {
   const child = fork(file, { cwd, env: { ...process.env, ...env }, execArgv: ["--import", "onceflow/register"], silent: true });
   let stderr = "";
@@ -115,28 +115,28 @@ async function killAt(file: string, cwd: string, env: Readonly<Record<string, st
   await dead;
 }
 
-const toldBy = ({ code, stdout, stderr }: Ran): Told => {
+const outputOf = ({ code, stdout, stderr }: Ran): Output => {
   expect(code, stderr).toBe(0);
-  return JSON.parse(stdout) as Told;
+  return JSON.parse(stdout) as Output;
 };
 
-describe("a run of version 0.1 goes on under new ids", () => {
-  test.for(["first", "order", "one", "pause", "second"])("killed at %s", async (place) => {
+describe("a run of version 0.1 continues under new ids", () => {
+  test.for(["first", "order", "one", "pause", "second"])("after a kill at %s", async (place) => {
     const { url, effects } = await provider();
     const cwd = appFolder({ "package.json": '{ "type": "module" }', "shop.ts": shop });
     const env = { PROVIDER: url, STORE: "sqlite:./shop.db" };
     await killAt(join(cwd, "shop.ts"), cwd, { ...env, STOP_AT: place });
     const begun = effects.keys();
     writeFileSync(join(cwd, "package.json"), '{ "type": "module", "name": "@acme/shop" }');
-    const { result, journal, mismatch } = toldBy(await runNode(["--import", "onceflow/register", "shop.ts"], { cwd, env }));
+    const { result, journal, mismatch } = outputOf(await runNode(["--import", "onceflow/register", "shop.ts"], { cwd, env }));
     expect(mismatch).toBe(false);
-    // One charge for each of the five, and one key for the one that was under way.
+    // One charge for each of the five calls; the call that was in progress keeps its key.
     expect(new Set(effects.keys())).toEqual(new Set(result));
     expect(effects.keys()).toHaveLength(5);
     expect(effects.keys().slice(0, begun.length)).toEqual(begun);
     const repeated = place === "pause" ? undefined : begun.at(-1);
     for (const key of result) expect([effects.rawCalls(key), effects.applied(key)]).toEqual([key === repeated ? 2 : 1, 1]);
-    // Calls are counted over both names.
+    // Calls are numbered across both names.
     const ids = [...new Set(journal)];
     const counted = (name: string) => ids.filter((id) => id.includes(name)).map((id) => Number(id.split("#")[1]));
     expect(counted("//charge#")).toEqual([0, 1]);
@@ -145,7 +145,7 @@ describe("a run of version 0.1 goes on under new ids", () => {
     expect(journal.at(-1)).toBe("child workflow//@acme/shop//shop.ts//child#1");
   });
 
-  test("a name that two functions had is refused, and nothing is charged again", async () => {
+  test("an old name that two functions shared is refused, and nothing is charged again", async () => {
     const two = `import { open } from "onceflow";
 import { step, work } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
@@ -164,7 +164,7 @@ process.exit();
     const cwd = appFolder({ "package.json": '{ "type": "module" }', "two.ts": two });
     await killAt(join(cwd, "two.ts"), cwd, {});
     writeFileSync(join(cwd, "package.json"), '{ "type": "module", "name": "two" }');
-    // By directives now, and another one of the same name in a branch that is not reached.
+    // Now written with directives, and with another function of the same name in a branch that is not reached.
     const now = two
       .replace('step("step//two.ts//execute", async () => console.log("a"))', 'async () => { "use step"; console.log("a"); }')
       .replace("export async", 'if (!stop) tool({ execute: async () => { "use step"; } });\nexport async');
@@ -176,7 +176,7 @@ process.exit();
 });
 
 onStores("claims by former names", everyStore, (test) => {
-  /** As version 0.1 has stored it. */
+  /** As version 0.1 stored it. */
   const stored = async (store: Store, id: string, name: string) => {
     const run = {
       verb: "start",
@@ -192,7 +192,7 @@ onStores("claims by former names", everyStore, (test) => {
     expect((await store.commit({ run })).kind).toBe("created");
   };
 
-  test("a run that is stored under a former name is executed, and keeps that name", async ({ scene }) => {
+  test("a run that is stored under a former name is executed and keeps that name", async ({ scene }) => {
     const [id, former] = [scene.name("workflow//app//a.ts//f"), scene.name("workflow//a.ts//f")];
     const main = define([id, former], "a.ts:1:1", async () => getWorkflowMetadata().workflowName);
     const { store } = await scene.work({ workflows: [main] });
@@ -201,7 +201,7 @@ onStores("claims by former names", everyStore, (test) => {
     expect([run.mismatch, await run.returnValue]).toEqual([false, former]);
   });
 
-  test("a run whose name several workflows had is parked, and a start with its id is refused", async ({ scene }) => {
+  test("a run whose former name several workflows shared is parked, and a start with its id is refused", async ({ scene }) => {
     const former = scene.name("workflow//a.ts//f");
     const ids = ["if", "else"].map((branch) => scene.name(`workflow//app//a.ts//${branch}/f`));
     const calls: string[] = [];
@@ -219,7 +219,7 @@ onStores("claims by former names", everyStore, (test) => {
   });
 });
 
-test("a run that was started in one folder goes on with a worker that was started in another one", async () => {
+test("a run that was started in one folder continues in a worker that was started in another folder", async () => {
   const { url, effects } = await provider();
   const cwd = appFolder({ "packages/shop/package.json": '{ "type": "module", "name": "shop" }', "packages/shop/src/shop.ts": shop });
   const elsewhere = join(cwd, "deploy");
@@ -228,12 +228,12 @@ test("a run that was started in one folder goes on with a worker that was starte
   const file = join(cwd, "packages/shop/src/shop.ts");
   const env = { PROVIDER: url, STORE: `sqlite:${join(cwd, "shop.db")}` };
   await killAt(file, cwd, { ...env, STOP_AT: "pause" });
-  // Only a worker: no start tells it of the run.
+  // Only a worker: it must find the run without a start.
   const worker = shop
     .replace('await start(shop, [charge], { id: "shop-1", store })', 'getRun("shop-1", { store })')
     .replace("import { readJournal", "import { getRun, readJournal");
   writeFileSync(file, worker);
-  const { result, journal } = toldBy(
+  const { result, journal } = outputOf(
     await runNode(["--import", join(cwd, "node_modules/onceflow/dist/exports/register.js"), file], { cwd: elsewhere, env }),
   );
   expect(journal[0]).toBe("step//shop//src/shop.ts//charge#0");

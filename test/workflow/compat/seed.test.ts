@@ -33,7 +33,7 @@ console.log(JSON.stringify({ runs, value, again: await deliver(4) }));
 process.exit();
 `;
 
-test("a webhook delivered four times: one run, one charge, one receipt", async () => {
+test("a webhook that is delivered four times makes one run, one charge and one receipt", async () => {
   const provider = await serveEffects({ honoursKeys: true });
   onTestFinished(() => provider.close());
   const cwd = appFolder({ "main.ts": main, "charge.ts": printed("charge"), "webhook.ts": printed("webhook") });

@@ -46,7 +46,7 @@ test("the symbols are those of the Workflow DevKit", () => {
   expect([WORKFLOW_SERIALIZE, WORKFLOW_DESERIALIZE]).toEqual([Symbol.for("workflow-serialize"), Symbol.for("workflow-deserialize")]);
 });
 
-test("a class with the two symbols goes through arguments, steps and results, by the transform alone", async () => {
+test("instances of a class with the two symbols pass through arguments, steps and results with the transform alone", async () => {
   const store = await memoryOnly();
   const { Line, Point, draw } = await importTransformed<Shapes>({ "draw.ts": code, "shapes.ts": shapes });
   const { line, isPoint } = await (await start(draw, [new Point(1, 2)], { store })).returnValue;
@@ -54,15 +54,15 @@ test("a class with the two symbols goes through arguments, steps and results, by
   expect(line).toEqual({ from: { x: 1, y: 2 }, to: { x: 2, y: 3 } });
 });
 
-test("every process that loads the file knows the class, before it has stored an instance", () => {
+test("every process that loads the file registers the class, before it has stored an instance", () => {
   const once = transform(shapes, { file: "/app/src/shapes.ts", root: "/app" })?.code ?? "";
   expect(once).toContain('static { __onceflow_serdeClass(this, "class//src/shapes.ts//Point"); }');
   expect(once).toContain('static { __onceflow_serdeClass(this, "class//src/shapes.ts//Line"); }');
-  // Transformed again, it stays as it is.
+  // A second transform changes nothing.
   expect(transform(once, { file: "/app/src/shapes.ts", root: "/app" })).toBeUndefined();
 });
 
-test("classes without a name, or with one name, are errors of the build", () => {
+test("a class without a name, and two classes of one name, are build errors", () => {
   const member = 'static [Symbol.for("workflow-serialize")]() { return 1; }';
   const failure = (text: string) => {
     try {
@@ -77,7 +77,7 @@ test("classes without a name, or with one name, are errors of the build", () => 
   expect(failure(`class A { ${member} }\nmodule.exports = A;`)).toMatch(/CommonJS/);
 });
 
-test("without the transform, serializable(name, Class) registers it; else the refusal says so", async () => {
+test("without the transform, serializable(name, Class) registers the class; the error for an unregistered class says so", async () => {
   const store = await memoryOnly();
   class Money {
     readonly cents: number;

@@ -23,7 +23,7 @@ import { memoryOnly } from "./scene.js";
 
 const greet = workflow("compat greet", async (name: string = "nobody", times: number = 1) => `hello ${name}`.repeat(times));
 
-test("start({ workflowId }) starts the workflow of that id, with arguments and options", async () => {
+test("start({ workflowId }) starts the workflow with that id, with arguments and options", async () => {
   const store = await memoryOnly();
   expect(greet.workflowId).toBe("compat greet");
   const run = await start<string>({ workflowId: greet.workflowId }, ["ann", 2], { store, id: "by id" });
@@ -32,7 +32,7 @@ test("start({ workflowId }) starts the workflow of that id, with arguments and o
   expect(await (await start({ workflowId: "compat greet" }, { store })).returnValue).toBe("hello nobody");
 });
 
-test("start(workflow, options): without arguments the options come second", async () => {
+test("start(workflow, options) takes the options second if there are no arguments", async () => {
   const store = await memoryOnly();
   const run = await start(greet as () => Promise<string>, { store, id: "second", deploymentId: "latest" });
   expect([run.id, await run.returnValue]).toEqual(["second", "hello nobody"]);
@@ -45,7 +45,7 @@ test("deploymentId is accepted and ignored", async () => {
   expect([first.id, second.id, second.mismatch]).toEqual(["deployed", "deployed", false]);
 });
 
-test("a workflow that is not defined here can be started by its id, with one warning; a wrong id is refused", async () => {
+test("a workflow that is not defined in this process can be started by its id, with one warning; a malformed id is refused", async () => {
   const store = await memoryOnly();
   const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
   try {
@@ -79,7 +79,7 @@ test("HookInfo has a hookId that is unique in the store", async () => {
   expect(ids).toEqual(["x/hook#0", "x/hook#1", "y/hook#0", "y/hook#1"]);
 });
 
-test("the types of the Workflow DevKit exist, and fit ours", () => {
+test("the types of the Workflow DevKit exist and match ours", () => {
   const approval = defineHook<{ approved: boolean }>();
   expectTypeOf(approval).toEqualTypeOf<TypedHook<{ approved: boolean }>>();
   expectTypeOf<TypedHook.Input<typeof approval>>().toEqualTypeOf<{ approved: boolean }>();

@@ -48,7 +48,7 @@ const files = {
   `,
 };
 
-test("workflow() in vitest.config.ts: directives work in tests, on a store in memory, without further setup", async () => {
+test("workflow() in vitest.config.ts makes directives work in tests, on a store in memory, without further setup", async () => {
   const folder = join(root, ".build", `vitest-${process.pid}`);
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await mkdir(folder, { recursive: true });
@@ -59,7 +59,7 @@ test("workflow() in vitest.config.ts: directives work in tests, on a store in me
   expect(stripVTControlCharacters(printed)).toMatch(/Tests +1 passed/);
 });
 
-test("waitForHook gives the hook that has received nothing, with its facts; waitForSleep the sleep that ends first", async () => {
+test("waitForHook returns the hook that has received nothing, with its details; waitForSleep returns the sleep that ends first", async () => {
   const store = await memoryOnly();
   const waits = workflow("compat vitest waits", async () => {
     const [first, second] = [createHook<string>({ token: "first", metadata: { door: 1 } }), createHook<string>({ token: "second" })];
@@ -72,14 +72,14 @@ test("waitForHook gives the hook that has received nothing, with its facts; wait
   expect(first).toMatchObject({ token: "first", runId: "waits", hookId: "waits/hook#0", metadata: { door: 1 } });
   expect((await waitForHook(run, { token: "second" })).token).toBe("second");
   await resumeHook(first.token, "a", { store });
-  // Also before the run has taken it in.
+  // Also before the run has consumed the payload.
   expect((await waitForHook(run)).token).toBe("second");
   await resumeHook("second", "b", { store });
   await run.wakeUp();
   expect(await run.returnValue).toEqual(["a", "b"]);
 });
 
-test("what does not come fails, and says what the run does instead", async () => {
+test("waiting for a hook or sleep that does not come fails, and the error says what the run waits for instead", async () => {
   const store = await memoryOnly();
   const waits = workflow("compat vitest other", async () => await createHook({ token: "only" }));
   const run = await start(waits, [], { store, id: "other" });

@@ -17,23 +17,23 @@ takeTurns();
 const runs = effort({ quick: 150, full: 500 });
 const stepsPerRun = 5;
 const workers = 4;
-/** One is killed whenever so many calls more have reached the other side, however long that takes here. */
+/** One worker is killed each time this many more calls have reached the provider, however long that takes. */
 const callsPerKill = effort({ quick: 25, full: 40 });
 
-/** The same name as in the workers; this process only starts, and never executes it. */
+/** Has the same name as in the workers; this process only starts it and must never execute it. */
 const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));
 
 interface Weather {
-  /** What else goes wrong at every fourth kill. */
+  /** Called at every fourth kill, to make a second thing fail. */
   readonly worse?: () => Promise<void>;
 }
 
-/** Starts all runs, then kills a random worker at every turn until all have ended. */
+/** Starts all runs, then kills a random worker again and again until all runs have ended. */
 async function killUntilDone(url: string, provider: EffectServer, { worse }: Weather = {}): Promise<{ store: Store; kills: number }> {
   const store = await open(url);
   onTestFinished(() => store.close());
   await Promise.all(Array.from({ length: runs }, (_, i) => start(killed, [], { id: `killed-${i}`, store })));
-  // Only those that have come to work are killed: on a busy machine the others would never do any.
+  // Only workers that are ready are killed: on a busy machine the others would never get to do any work.
   const ready = new WeakSet<Program>();
   const spawn = () => {
     const worker = new Program("workflow/programs/kill-worker", [url, provider.url], { onEnd: onTestFinished });
@@ -61,7 +61,7 @@ async function killUntilDone(url: string, provider: EffectServer, { worse }: Wea
   return { store, kills };
 }
 
-/** The store itself may be down at the moment. */
+/** The store itself may be down at the moment: then not all runs have ended. */
 async function allEnded(store: Store): Promise<boolean> {
   try {
     for (const status of ["pending", "running"] as const) if ((await listRuns({ store, status, limit: 1 })).items.length > 0) return false;
@@ -71,7 +71,7 @@ async function allEnded(store: Store): Promise<boolean> {
   }
 }
 
-/** Counted at the other side: one applied effect per step, every call accounted for by an attempt in the journal. */
+/** Counts at the provider: one applied effect per step, and each call belongs to an attempt in the journal. */
 async function tally(store: Store, { effects }: EffectServer): Promise<{ attempts: number; calls: number; takeovers: number }> {
   const sum = { attempts: 0, calls: 0, takeovers: 0 };
   for (let i = 0; i < runs; i++) {
@@ -79,7 +79,7 @@ async function tally(store: Store, { effects }: EffectServer): Promise<{ attempt
     expect(await getRun(id, { store }).returnValue).toBe(15);
     const journal = await readJournal(id, { store });
     sum.takeovers += journal.filter(({ type }) => type === "claim").length;
-    // Attempt 0 is a call that was asked for and not begun: its worker handed the run back to execute a suspect alone.
+    // Attempt 0 is a call that was requested but not begun: its worker released the run to execute a suspect alone.
     const started = journal.filter(({ type, attempt = 0 }) => type === "step" && attempt > 0);
     const stepIds = new Set(started.map(({ stepId }) => stepId as string));
     expect(stepIds.size).toBe(stepsPerRun);

@@ -12,12 +12,12 @@ import { everyStore, onStores } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { untilStatus } from "../scene.js";
 
-/** What users of such systems suffer from, each as a test. */
+/** Problems that users of durable execution engines report, each as a test. */
 
 const trials = 100;
 
-onStores("a step that is under way", everyStore, (test) => {
-  test(`is not run again because a second worker boots: ${trials} trials`, async ({ scene }) => {
+onStores("a step that is in progress", everyStore, (test) => {
+  test(`is not run again because a second worker starts: ${trials} trials`, async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: false });
     const go = gate();
     const charge = step("charge", async () => {
@@ -28,8 +28,8 @@ onStores("a step that is under way", everyStore, (test) => {
     const order = workflow(scene.name("order"), async () => await charge());
     const { store } = await scene.work({ workflows: [order], concurrency: trials });
     const runs = await Promise.all(Array.from({ length: trials }, (_, i) => start(order, [], { id: `o-${i}`, store })));
-    await until("all charges are under way", () => effects.keys().length === trials);
-    // Each boots, looks for work, and is gone again; the last ones stay.
+    await until("all charges are in progress", () => effects.keys().length === trials);
+    // Each worker starts, polls for work and stops; the last two stay.
     for (let i = 0; i < 10; i++) {
       const { worker } = await scene.work({ workflows: [order] });
       expect(await worker.tick()).toBe(0);
@@ -57,7 +57,7 @@ onStores("a step that is under way", everyStore, (test) => {
     await scene.work({ workflows: [order], concurrency: trials });
     const prefix = scene.name("approval");
     const runs = await Promise.all(Array.from({ length: trials }, (_, i) => start(order, [`${prefix} ${i}`], { id: `o-${i}`, store })));
-    await until("all charges are under way", () => effects.keys().length === trials);
+    await until("all charges are in progress", () => effects.keys().length === trials);
     const elsewhere = await scene.open();
     await Promise.all(runs.map((_, i) => resumeHook(`${prefix} ${i}`, "yes", { store: elsewhere })));
     go.open();
@@ -66,7 +66,7 @@ onStores("a step that is under way", everyStore, (test) => {
   });
 });
 
-/** The store fails for a while once the effect has happened: before the write is done, or after it. */
+/** Once the effect has happened the store fails for a while: before the write, or after it (so that the reply is lost). */
 function failing(store: Store, when: () => boolean, how: "unreachable" | "reply lost"): { readonly store: Store; failures(): number } {
   let failures = 0;
   const commit = async (batch: { run?: RunOperation }) => {
@@ -79,10 +79,10 @@ function failing(store: Store, when: () => boolean, how: "unreachable" | "reply 
   return { store: Object.create(store, { commit: { value: commit } }) as Store, failures: () => failures };
 }
 
-onStores("the completion write fails", everyStore, (test) => {
+onStores("when the write of a step's result fails", everyStore, (test) => {
   for (const how of ["unreachable", "reply lost"] as const)
     for (const effect of ["idempotent", "keyed", "reconcile", "atMostOnce"] as const)
-      test(`${effect}, ${how}: the save is tried again, the effect is not repeated`, async ({ scene }) => {
+      test(`${effect}, ${how}: the save is retried and the effect is not repeated`, async ({ scene }) => {
         const effects = new EffectLedger({ honoursKeys: false });
         let asked = 0;
         const ask = () => {
@@ -110,7 +110,7 @@ onStores("the completion write fails", everyStore, (test) => {
         expect(await readAttempts("o-1", stepId, { store: bad.store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
       });
 
-  test("idempotent, and the process dies before the save goes through: the second attempt shows in the log", async ({ scene }) => {
+  test("idempotent, and the process dies before the save succeeds: the journal shows the second attempt", async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: true });
     const charge = step("charge", async () => {
       const { stepId, attempt } = getStepMetadata();
@@ -136,7 +136,7 @@ onStores("the completion write fails", everyStore, (test) => {
 
 onStores("a crash at any write of a run", everyStore, (test) => {
   for (const side of ["before", "after"] as const)
-    test(`${side} it: the next worker finishes the run, and no step has two results`, async ({ scene }) => {
+    test(`${side} the write: the next worker finishes the run, and no step has two results`, async ({ scene }) => {
       const effects = new EffectLedger({ honoursKeys: true });
       const effect = step("effect", async (n: number) => {
         const { stepId, attempt } = getStepMetadata();
@@ -150,12 +150,12 @@ onStores("a crash at any write of a run", everyStore, (test) => {
       });
       const stores: Store[] = [];
       for (let at = 0; at < 9; at++) stores.push(await scene.open());
-      // One run for every commit to die at; those that have fewer commits end without a death.
+      // One run for each commit to die at; a run with fewer commits ends without a crash.
       const deaths = await Promise.all(stores.map((store, at) => dieAt(store, order, `o-${at}`, at, side)));
       expect(deaths.filter(Boolean).length).toBeGreaterThanOrEqual(5);
       const { store } = await scene.work({ workflows: [order], pollMs: 100 });
       for (let at = 0; at < 9; at++) {
-        // Whoever died before the run was in the store starts it again, as a customer would.
+        // The client of a process that died before the run was stored starts it again.
         const run = await start(order, [], { id: `o-${at}`, store });
         expect(await run.returnValue).toBe(10);
       }
@@ -163,7 +163,7 @@ onStores("a crash at any write of a run", everyStore, (test) => {
     });
 });
 
-/** Whether it died: the n-th write of its runs is the last thing it did, or did not do. */
+/** Crashes before or after the n-th write of the run; returns whether it crashed. */
 async function dieAt(own: Store, run: Workflow<[], number>, id: string, at: number, side: "before" | "after") {
   let commits = 0;
   const { store, died } = dyingStore(own, side, { run: () => commits++ === at });
@@ -173,7 +173,7 @@ async function dieAt(own: Store, run: Workflow<[], number>, id: string, at: numb
 }
 
 onStores("step identities", ["memory"], (test) => {
-  test("are not shifted by an extra random number, hook or sleep", async ({ scene }) => {
+  test("are not shifted by an additional random number, hook or sleep", async ({ scene }) => {
     const ids: string[] = [];
     const charge = step("charge", async () => void ids.push(getStepMetadata().stepId));
     const other = step("other", async () => {});
@@ -195,7 +195,7 @@ onStores("step identities", ["memory"], (test) => {
 });
 
 onStores("a long run", ["sqlite"], (test) => {
-  test("of 1,000 steps ends, is not slower at its end, and is replayed whole", async ({ scene }) => {
+  test("of 1,000 steps completes, does not get slower towards its end, and is replayed completely", async ({ scene }) => {
     const at: number[] = [];
     let bodies = 0;
     const tick = step("tick", async (n: number) => {
@@ -215,7 +215,7 @@ onStores("a long run", ["sqlite"], (test) => {
     await start(long, [], { id: "l-1", store: doomed.store });
     await until("all steps are done", () => at.length >= 1000, 50_000);
     const fastest = (from: number, to: number) => Math.min(...at.slice(from + 1, to + 1).map((time, i) => time - (at[from + i] as number)));
-    // Of single steps: a busy machine slows most of them down, but not every one of 200.
+    // Compares the fastest single steps: a busy machine slows most of them down, but not every one of 200.
     expect(fastest(799, 999)).toBeLessThan(5 * fastest(0, 200) + 5);
     const looking = await scene.open();
     await until("it waits for its hook", async () => (await looking.runs.hook("go on")) !== undefined);
@@ -228,7 +228,7 @@ onStores("a long run", ["sqlite"], (test) => {
 });
 
 onStores("a process that only starts runs", everyStore, (test) => {
-  test("never executes them, and needs nobody to boot for them to go on", async ({ scene }) => {
+  test("never executes them, and a worker in another process finds them without a restart", async ({ scene }) => {
     let here = 0;
     const count = step("count", async () => {
       here += 1;
@@ -238,7 +238,7 @@ onStores("a process that only starts runs", everyStore, (test) => {
     await start(order, [], { id: "o-1", store: client });
     expect(await getRun("o-1", { store: client }).status).toBe("pending");
     expect(here).toBe(0);
-    // A worker that was there before hears of what is started later.
+    // A worker that is already running finds runs that are started later.
     const { store } = await scene.work({ workflows: [order] });
     await untilStatus(store, "o-1", "completed");
     await start(order, [], { id: "o-2", store: client });

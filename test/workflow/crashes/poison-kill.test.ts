@@ -43,7 +43,7 @@ async function place(): Promise<Place> {
   return { url, store, provider };
 }
 
-/** All healthy runs have ended well: no step of theirs failed, and each effect was applied once. */
+/** All healthy runs have completed: none of their steps failed, and each effect was applied once. */
 async function expectHealthy(store: Store, { effects }: EffectServer, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
     expect(await getRun(id, { store }).returnValue).toBe(6);
@@ -59,12 +59,12 @@ const cases: readonly { workers: number; death: Death; deaths: number }[] = [
   { workers: 1, death: "exit", deaths: 3 },
   { workers: 1, death: "memory", deaths: 3 },
   { workers: 3, death: "exception", deaths: 3 },
-  // In no step: the default of crashMax counts.
+  // Dies outside of a step: the default of crashMax counts.
   { workers: 3, death: "code", deaths: 11 },
 ];
 
 test.for(sample(cases, 2))(
-  `one run among ${healthyRuns} healthy ones kills its process by $death, $workers supervised workers`,
+  `one run among ${healthyRuns} healthy ones kills its process by $death, with $workers supervised workers`,
   { timeout: 300_000 },
   async ({ workers, death, deaths }) => {
     const { url, store, provider } = await place();
@@ -86,7 +86,7 @@ async function isOver(store: Store, ids: readonly string[]): Promise<boolean> {
   return runs.every((run) => run?.status === "parked" || run?.endedAt != null);
 }
 
-test("a promise that rejects before it is awaited ends no worker, and the run goes on to catch it", async () => {
+test("a promise that rejects before it is awaited does not end its worker, and the run can still catch the error", async () => {
   const { url, store, provider } = await place();
   const supervised = supervise(2, [url, provider.url]);
   await Promise.all(Array.from({ length: 6 }, (_, i) => start(healthy, [], { id: `healthy-${i}`, store })));

@@ -9,7 +9,7 @@ import { settled, until } from "../../kit/until.js";
 import { captureWarnings } from "../../kit/warnings.js";
 import { untilStatus } from "../scene.js";
 
-/** A step that holds its process until that is killed, as often as the case wants. */
+/** A step that blocks until the test kills its process; after `mend()` it returns. */
 function killer(scene: Scene, crashMax: number) {
   let calls = 0;
   let reached = gate();
@@ -27,7 +27,7 @@ function killer(scene: Scene, crashMax: number) {
     mend: () => {
       harmless = true;
     },
-    /** A process claims the run, and dies in the step. */
+    /** A process claims the run and dies in the step. */
     async claimAndDie(order: Workflow): Promise<void> {
       reached = gate();
       const doomed = await scene.workAndDie({ workflows: [order] });
@@ -52,7 +52,7 @@ async function trialOf(store: Store, id: string) {
 const innocent = { deaths: 0, crashes: 0, alone: false };
 
 onStores("a run that kills its workers", everyStore, (test) => {
-  test("is parked when more than crashMax of them died alone with it; deaths beside other runs do not count", async ({ scene }) => {
+  test("is parked after more than crashMax workers died alone with it; deaths beside other runs do not count", async ({ scene }) => {
     const { poison, calls, claimAndDie, startAndDie } = killer(scene, 2);
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
@@ -66,7 +66,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(attempts.map(({ verdict }) => verdict)).toEqual(["lapsed", "lapsed", "lapsed", "lapsed", "running"]);
   });
 
-  test("wakeUp tries a parked run again, alone; cancel ends it without its code", async ({ scene }) => {
+  test("wakeUp tries a parked run again, alone on its worker", async ({ scene }) => {
     const { poison, calls, claimAndDie, startAndDie, mend } = killer(scene, 0);
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
@@ -80,7 +80,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(calls()).toBe(4);
   });
 
-  test("wakeUp of a parked run does not end its sleeps; a wakeUp after that does", async ({ scene }) => {
+  test("wakeUp of a parked run does not end its sleeps; the next wakeUp does", async ({ scene }) => {
     const { poison, calls, claimAndDie, startAndDie, mend } = killer(scene, 0);
     const order = workflow(scene.name("order"), async () => {
       await Promise.all([poison(), sleep("1h")]);
@@ -113,7 +113,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(calls()).toBe(3);
   });
 
-  test("the worker takes no other run beside a suspect, and takes them when it has left", async ({ scene }) => {
+  test("a worker claims no other run beside a suspect, and claims runs again when the suspect has ended", async ({ scene }) => {
     const { poison, claimAndDie, startAndDie, mend, calls } = killer(scene, 10);
     const [inPoison, leavePoison] = [gate(), gate()];
     const held = step("held", async () => {
@@ -121,7 +121,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
       await leavePoison.opened;
     });
     const order = workflow(scene.name("order"), async () => {
-      // Before any progress: only the first attempt of `poison` is journaled when the process dies.
+      // No progress before this: only the first attempt of `poison` is journaled when the process dies.
       await Promise.all([poison(), held()]);
     });
     let others = 0;
@@ -143,7 +143,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(others).toBe(1);
   });
 
-  test("is cleared when it gets further: a result is journaled, and the deaths before it are forgotten", async ({ scene }) => {
+  test("is cleared when it makes progress: a result is journaled, and earlier deaths are no longer counted", async ({ scene }) => {
     const { poison, claimAndDie, startAndDie, mend } = killer(scene, 10);
     const leave = gate();
     const order = workflow(scene.name("order"), async () => {
@@ -160,7 +160,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     await getRun("o-1", { store }).returnValue;
   });
 
-  test("is cleared when it comes to rest", async ({ scene }) => {
+  test("is cleared when it goes to sleep", async ({ scene }) => {
     const { poison, claimAndDie, startAndDie, mend } = killer(scene, 10);
     const order = workflow(scene.name("order"), async () => {
       await poison();
@@ -174,12 +174,12 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(await trialOf(store, "o-1")).toEqual(innocent);
   });
 
-  test("is cleared when it has been alone for a lease, and keeps its count: the next time is twice as long", async ({ scene }) => {
+  test("is cleared after it has been alone for its time, and keeps its crash count: the next time is twice as long", async ({ scene }) => {
     const { poison, claimAndDie, startAndDie, calls } = killer(scene, 10);
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
     for (let death = 2; death <= 3; death++) await claimAndDie(order);
-    // It is cleared after two leases: long enough to see it alone before.
+    // It is cleared after two leases, which is long enough to see it alone before.
     const { store, worker } = await scene.work({ workflows: [order], leaseMs: 1000, pollMs: 100 });
     await until("it is executed", () => calls() === 4);
     expect(await trialOf(store, "o-1")).toEqual({ deaths: 3, crashes: 1, alone: true });
@@ -191,7 +191,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     await worker.stop({ graceMs: 0 });
   });
 
-  test("that was cleared, and became a suspect again without having got further, is alone twice as long", async ({ scene }) => {
+  test("that was cleared and becomes a suspect again without progress is alone twice as long", async ({ scene }) => {
     const { poison, claimAndDie, startAndDie, calls } = killer(scene, 10);
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
@@ -212,7 +212,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
     await second.worker.stop({ graceMs: 0 });
   });
 
-  test("a worker with runs of its own hands them back first; none of their steps fails or runs twice", async ({ scene }) => {
+  test("a worker that has other runs releases them first; none of their steps fails or runs twice", async ({ scene }) => {
     const { poison, claimAndDie, startAndDie, mend, calls } = killer(scene, 10);
     const order = workflow(scene.name("order"), async () => await poison());
     const busy = workflow(scene.name("busy"), async () => {
@@ -237,7 +237,9 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect([...started.values()].every((times) => times === 1)).toBe(true);
   });
 
-  test("a first death changes nothing: the run is taken over beside others, and a retry does not count it", async ({ scene }) => {
+  test("the first death changes nothing: the run is taken over beside other runs, and the death does not count as a retry", async ({
+    scene,
+  }) => {
     const { poison, startAndDie, mend, calls } = killer(scene, 0);
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
@@ -254,7 +256,7 @@ onStores("a run that kills its workers", everyStore, (test) => {
 });
 
 onStores("a promise of a run that rejects before it is awaited", ["memory"], (test) => {
-  test("decides nothing: the code awaits it later, and catches what it rejects with", async ({ scene }) => {
+  test("has no effect on the run: the code awaits it later and catches the error", async ({ scene }) => {
     const fails = step("fails", async () => Promise.reject(new Error("card declined")), { maxRetries: 0 });
     const note = step("note", async () => {});
     const helper = async () => await fails();
@@ -269,7 +271,7 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
     expect(await run.returnValue).toMatch(/caught: .*card declined/);
   });
 
-  test("of reconcile, too: the worker goes on, and what reconcile returns counts", async ({ scene }) => {
+  test("may also be in reconcile: the worker continues, and the value that reconcile returns counts", async ({ scene }) => {
     const charge = step(scene.name("charge"), async () => Promise.reject(new Error("timed out")), {
       effect: "reconcile",
       reconcileAfterMs: 0,
@@ -285,7 +287,7 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
     expect(await (await start(order, [], { store })).returnValue).toBe("charged");
   });
 
-  test("of a step's body, too; what ends first is warned of, with run and line", async ({ scene }) => {
+  test("may also be in a step's body; if the run ends first, a warning names run and line", async ({ scene }) => {
     const warnings = captureWarnings(undefined, (end) => scene.onEnd(end));
     const careless = step("careless", async () => {
       void Promise.reject(new Error("in the body"));
@@ -309,9 +311,9 @@ onStores("a promise of a run that rejects before it is awaited", ["memory"], (te
       expect(warnings.find(({ message }) => message.includes(text))?.message).toMatch(/^run "o-1" ended .* at .*poison\.test\.ts:\d+:\d+/);
   });
 
-  test("a listener of the application hears rejections of other code only", async ({ scene }) => {
+  test("is not reported to the application's listener, which gets rejections of other code only", async ({ scene }) => {
     const heard: unknown[] = [];
-    // Vitest has a listener of its own, which fails the test run.
+    // Vitest's listener would fail the test run.
     const listeners = process.listeners("unhandledRejection");
     process.removeAllListeners("unhandledRejection");
     process.on("unhandledRejection", (reason: Error) => void heard.push(reason.message));

@@ -15,7 +15,7 @@ takeTurns();
 
 const leaseMs = 2500;
 
-/** By name the one of the processes: whoever takes it over here runs this, and is found out. */
+/** Has the name of the workflow in the processes: if a worker of this process took the run over, this body would fail it. */
 const computed = workflow("process computed", async (_ms: number) => Promise.reject(new Error("it was taken over")));
 
 async function provider(scene: Scene, latencyMs = 0): Promise<EffectServer> {
@@ -25,11 +25,11 @@ async function provider(scene: Scene, latencyMs = 0): Promise<EffectServer> {
 }
 
 onStores("starts in several processes", durableStores, (test) => {
-  test("20 starts of one id in 4 processes: one run, one call", async ({ scene }) => {
+  test("20 starts of one id in 4 processes make one run and one call", async ({ scene }) => {
     const { url: providerUrl, effects } = await provider(scene);
     const fleet = await Promise.all([1, 2, 3, 4].map((n) => Process.of(scene, { providerUrl, ...(n < 4 ? { worker: {} } : {}) })));
-    for (const each of fleet) each.tell({ tell: "start", times: 5, workflow: "charge", id: "one", args: [] });
-    const started = await Promise.all(fleet.map((each) => each.says("started")));
+    for (const each of fleet) each.send({ kind: "start", times: 5, workflow: "charge", id: "one", args: [] });
+    const started = await Promise.all(fleet.map((each) => each.next("started")));
     expect(started.flatMap(({ ids }) => ids)).toEqual(Array(20).fill("one"));
     const store = await scene.open();
     expect(await getRun("one", { store }).returnValue).toMatch(/^effect-/);
@@ -37,19 +37,19 @@ onStores("starts in several processes", durableStores, (test) => {
     expect((await listRuns({ store })).items).toHaveLength(1);
   });
 
-  test("durable before it returns: whoever started it may die at once", async ({ scene }) => {
+  test("a run is durable before start returns: the process that started it may die at once", async ({ scene }) => {
     const { url: providerUrl, effects } = await provider(scene);
     const worker = await Process.of(scene, { providerUrl, worker: { leaseMs: 1000 } });
-    worker.tell({ tell: "startAndDie", workflow: "held", id: "by a worker", args: [] });
+    worker.send({ kind: "startAndDie", workflow: "held", id: "by a worker", args: [] });
     await worker.end("SIGCONT");
     const client = await Process.of(scene, { providerUrl });
-    client.tell({ tell: "startAndDie", workflow: "charge", id: "by a client", args: [] });
+    client.send({ kind: "startAndDie", workflow: "charge", id: "by a client", args: [] });
     await client.end("SIGCONT");
     const store = await scene.open();
     expect(await getRun("by a client", { store }).exists).toBe(true);
     expect(await story(store, "by a worker")).toEqual(["step hold#0"]);
     const next = await Process.of(scene, { providerUrl, worker: {} });
-    next.tell({ tell: "free" });
+    next.send({ kind: "free" });
     expect(await getRun("by a client", { store }).returnValue).toMatch(/^effect-/);
     expect(await getRun("by a worker", { store }).returnValue).toMatch(/^attempt/);
     expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1]);
@@ -57,15 +57,17 @@ onStores("starts in several processes", durableStores, (test) => {
 });
 
 onStores("processes that die, stall or compute", durableStores, (test) => {
-  test("killed in the middle of a step: another takes over after the lease, without a boot", async ({ scene }) => {
+  test("a worker that is killed during a step loses the run to another worker after its lease expires, without a restart", async ({
+    scene,
+  }) => {
     const victim = await Process.of(scene, { worker: { leaseMs } });
     const survivor = await Process.of(scene, { worker: { leaseMs } });
-    victim.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
-    const { stepId } = await victim.says("called");
+    victim.send({ kind: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await victim.next("called");
     await victim.end("SIGKILL");
     const store = await scene.open();
     const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
-    expect(await survivor.says("called")).toMatchObject({ stepId, attempt: 2 });
+    expect(await survivor.next("called")).toMatchObject({ stepId, attempt: 2 });
     const claim = (await readJournal("r", { store })).find(({ type }) => type === "claim");
     expect(Number(claim?.at)).toBeGreaterThanOrEqual(lapsesAt);
     expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
@@ -73,48 +75,48 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     expect(attempts.map(({ verdict }) => verdict)).toEqual(["lapsed", "completed"]);
   });
 
-  test("stalled and taken over: when it wakes up it cannot commit, and its signal aborts", async ({ scene }) => {
+  test("a stalled worker whose run was taken over cannot commit when it resumes, and its signal aborts", async ({ scene }) => {
     const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
-    stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
-    const { stepId } = await stalled.says("called");
-    stalled.tell({ tell: "stall" });
+    stalled.send({ kind: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await stalled.next("called");
+    stalled.send({ kind: "stall" });
     const next = await Process.of(scene, { worker: {} });
-    expect(await next.says("called")).toMatchObject({ stepId, attempt: 2 });
+    expect(await next.next("called")).toMatchObject({ stepId, attempt: 2 });
     const store = await scene.open();
     expect(await getRun("r", { store }).returnValue).toBe("attempt 2");
     const journal = await readJournal("r", { store });
     stalled.signal("SIGCONT");
-    expect((await stalled.says("aborted")).reason).toContain("this worker lost run");
-    stalled.tell({ tell: "free" });
-    await stalled.says("ended");
-    // A turn of its own, in which it would have written what it brought.
-    stalled.tell({ tell: "measure", ms: 50 });
-    await stalled.says("cpu");
+    expect((await stalled.next("aborted")).reason).toContain("this worker lost run");
+    stalled.send({ kind: "free" });
+    await stalled.next("ended");
+    // One more turn, in which the stalled process would write its result.
+    stalled.send({ kind: "measure", ms: 50 });
+    await stalled.next("cpu");
     expect(await readJournal("r", { store })).toEqual(journal);
   });
 
-  test("stalled, and nobody took over: it goes on as if nothing had been", async ({ scene }) => {
+  test("a stalled worker whose run was not taken over continues it as if nothing had happened", async ({ scene }) => {
     const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
-    stalled.tell({ tell: "start", times: 1, workflow: "held", id: "r", args: [] });
-    const { stepId } = await stalled.says("called");
+    stalled.send({ kind: "start", times: 1, workflow: "held", id: "r", args: [] });
+    const { stepId } = await stalled.next("called");
     const store = await scene.open();
-    stalled.tell({ tell: "stall" });
+    stalled.send({ kind: "stall" });
     const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
     await until(
       "its lease is over",
-      async () => (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs, limit: 1 })).now > lapsesAt + 100,
+      async () => (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs, limit: 1 })).now > lapsesAt + 100,
     );
     stalled.signal("SIGCONT");
-    stalled.tell({ tell: "free" });
+    stalled.send({ kind: "free" });
     expect(await getRun("r", { store }).returnValue).toBe("attempt 1");
     expect(await readAttempts("r", stepId, { store })).toHaveLength(1);
   });
 
-  test("a step that computes for longer than its lease does not lose it", async ({ scene }) => {
+  test("a step that blocks the event loop for longer than its lease does not lose it", async ({ scene }) => {
     const computing = await Process.of(scene, { worker: { leaseMs: 3000 } });
     const { store, worker } = await scene.work({ workflows: [computed] as never });
-    computing.tell({ tell: "start", times: 1, workflow: "computed", id: "r", args: [6500] });
-    const { stepId } = await computing.says("called");
+    computing.send({ kind: "start", times: 1, workflow: "computed", id: "r", args: [6500] });
+    const { stepId } = await computing.next("called");
     let taken = 0;
     await until("it has ended", async () => {
       taken += await worker.tick();
@@ -125,15 +127,17 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     expect(await readAttempts("r", stepId, { store })).toMatchObject([{ attempt: 1, verdict: "completed" }]);
   });
 
-  test("stopped by its process: what runs is finished, what waits is handed back, the next one goes on at once", async ({ scene }) => {
+  test("a stopped worker finishes the steps in progress and releases waiting runs, and the next worker continues at once", async ({
+    scene,
+  }) => {
     const first = await Process.of(scene, { worker: {} });
-    first.tell({ tell: "start", times: 1, workflow: "held", id: "busy", args: [] });
-    const { stepId } = await first.says("called");
-    first.tell({ tell: "start", times: 1, workflow: "waiting", id: "idle", args: ["t"] });
-    await first.says("started");
-    first.tell({ tell: "stop" });
-    first.tell({ tell: "free" });
-    await first.says("stopped");
+    first.send({ kind: "start", times: 1, workflow: "held", id: "busy", args: [] });
+    const { stepId } = await first.next("called");
+    first.send({ kind: "start", times: 1, workflow: "waiting", id: "idle", args: ["t"] });
+    await first.next("started");
+    first.send({ kind: "stop" });
+    first.send({ kind: "free" });
+    await first.next("stopped");
     const store = await scene.open();
     for (const id of ["busy", "idle"]) expect((await store.runs.read(id))?.owner).toBeNull();
     await Process.of(scene, { worker: {} });
@@ -150,17 +154,17 @@ async function ask(tx: Tx, sql: string): Promise<Record<string, unknown>[]> {
     : (await (tx as pg.PoolClient).query(sql)).rows;
 }
 
-onStores("killed around the commit of a transaction", durableStores, (test) => {
+onStores("a process that is killed around the commit of a transaction", durableStores, (test) => {
   for (const [dies, row] of [
     ["before commit", "attempt 2"],
     ["after commit", "attempt 1"],
   ] as const) {
-    test(`${dies}: exactly one row, and it is the one that the journal has`, async ({ scene }) => {
+    test(`${dies}: leaves exactly one row, the one that the journal has`, async ({ scene }) => {
       const store = await scene.open();
       const table = scene.name("booked").replace(" ", "_");
       await store.transact((tx) => ask(tx, `CREATE TABLE ${table} (row_text text NOT NULL)`));
       const victim = await Process.of(scene, { dies, worker: { leaseMs: 1000 } });
-      victim.tell({ tell: "start", times: 1, workflow: "booked", id: "r", args: [table] });
+      victim.send({ kind: "start", times: 1, workflow: "booked", id: "r", args: [table] });
       await victim.end("SIGCONT");
       await Process.of(scene, { worker: {} });
       expect(await getRun("r", { store }).returnValue).toBe(Number(row.at(-1)));
@@ -171,7 +175,7 @@ onStores("killed around the commit of a transaction", durableStores, (test) => {
 });
 
 onStores("a graceful stop", everyStore, (test) => {
-  test("lets bodies finish, begins nothing new, and the next worker goes on without a crash counted", async ({ scene }) => {
+  test("lets bodies finish, begins nothing new, and the next worker continues without a counted crash", async ({ scene }) => {
     const [called, free] = [gate(), gate()];
     const attempts: string[] = [];
     const note = (name: string) => attempts.push(`${name} ${getStepMetadata().attempt}`);
@@ -198,7 +202,7 @@ onStores("a graceful stop", everyStore, (test) => {
     expect((await story(store, started.id)).filter((line) => line.startsWith("claim"))).toEqual([]);
   });
 
-  test("begins nothing new while a claim is under way, and hands back what that brings", async ({ scene }) => {
+  test("begins nothing new while a claim is in progress, and releases the runs that the claim returns", async ({ scene }) => {
     const own = await scene.open();
     const [called, free, claiming, claimed] = [gate(), gate(), gate(), gate()];
     let holds = false;
@@ -237,7 +241,7 @@ onStores("a graceful stop", everyStore, (test) => {
     expect(await own.runs.read(brought.id)).toMatchObject({ epoch: 1, owner: null });
   });
 
-  test("a run that is given up in its replay is claimed first: its last owner's entry would find its place taken", async ({ scene }) => {
+  test("of a run in its replay journals the claim first: an entry of its previous owner would otherwise still fit", async ({ scene }) => {
     const called = gate();
     const hold = step("hold", async () => {
       called.open();
@@ -251,14 +255,14 @@ onStores("a graceful stop", everyStore, (test) => {
     const { store, worker } = await scene.work({ workflows: [run], auto: false });
     await until("its lease is over", async () => ((await store.runs.read(id))?.wakeAt ?? 0) < Date.now() - 50);
     const ticked = worker.tick();
-    // The bound is over before the code was told anything.
+    // The grace is over before the code got its first answer.
     await worker.stop({ graceMs: 0 });
     expect(await ticked).toBe(1);
     expect(await story(store, id)).toEqual(["step hold#0", expect.stringMatching(/^claim /)]);
     expect(await store.runs.read(id)).toMatchObject({ epoch: 2, owner: null, status: "running" });
   });
 
-  test("a body that does not end is left behind after its bound: its signal aborts, the next worker need not wait for a lease", async ({
+  test("leaves a body behind that does not end within the grace: its signal aborts, and the next worker need not wait for a lease", async ({
     scene,
   }) => {
     const called = gate<AbortSignal>();
@@ -279,7 +283,7 @@ onStores("a graceful stop", everyStore, (test) => {
     expect(await getRun(started.id, { store: next.store }).returnValue).toBe(2);
   });
 
-  test("sleepers, waiting ones and retries are handed back as they are", async ({ scene }) => {
+  test("releases sleeping, waiting and retrying runs as they are", async ({ scene }) => {
     let fails = 0;
     const flaky = step(
       "flaky",
@@ -307,7 +311,7 @@ onStores("a graceful stop", everyStore, (test) => {
     expect(await Promise.all(results)).toEqual(["awake", "resumed", 2]);
   });
 
-  test("stopped is stopped: nothing is claimed any more, and starts go to whoever works", async ({ scene }) => {
+  test("is final: the worker claims nothing more, and runs that are started later go to other workers", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => 1);
     const { store, worker } = await scene.work();
     await Promise.all([worker.stop(), worker.stop()]);
@@ -339,7 +343,7 @@ onStores("a graceful stop", everyStore, (test) => {
 });
 
 onStores("tick", everyStore, (test) => {
-  test("one round by hand: claims what is due, works until it waits, says how many it claimed", async ({ scene }) => {
+  test("is one round by hand: claims due runs, works until they wait, and returns how many it claimed", async ({ scene }) => {
     const calls: string[] = [];
     const act = step("act", async (name: string) => void calls.push(name));
     const run = workflow(scene.name("run"), async (name: string) => {
@@ -363,7 +367,7 @@ onStores("tick", everyStore, (test) => {
     expect(await runs[1]?.status).toBe("running");
   });
 
-  test("nothing happens without it", async ({ scene }) => {
+  test("is the only way in which a worker with auto: false does anything", async ({ scene }) => {
     let calls = 0;
     const act = step("act", async () => ++calls);
     const run = workflow(scene.name("run"), async () => await act());

@@ -13,7 +13,7 @@ type Entry = Extract<Operation, { readonly verb: "append" }>["entry"];
 type Answer = Awaited<ReturnType<Runs["flush"]>>[number];
 type Event = readonly [type: string, id: string, at: number, ...rest: unknown[]];
 
-/** An engine that writes something else than it should. */
+/** An engine that writes a changed entry. */
 const writes = (change: (entry: Entry) => Entry): WorkflowSimulationOptions => ({
   engine: (runs) => ({
     ...runs,
@@ -30,7 +30,7 @@ const journals = (change: (events: readonly Event[]) => readonly Event[]) =>
     return { ...entry, events: events.length === 0 ? null : JSON.stringify(events) };
   });
 
-/** An engine that does something else than it should when the store has refused an entry. */
+/** An engine that handles the refusal of an entry wrongly. */
 const takesRefusals = (answer: (operations: readonly Operation[], error: StoreRefusedError) => Answer[]): WorkflowSimulationOptions => ({
   engine: (runs) => ({
     ...runs,
@@ -42,7 +42,7 @@ const takesRefusals = (answer: (operations: readonly Operation[], error: StoreRe
   }),
 });
 
-/** An engine that writes something else than it should of a run of which the store has refused an entry. */
+/** An engine that writes changed entries of a run after the store has refused one. */
 const afterRefusals = (change: (entry: Entry) => Entry): WorkflowSimulationOptions => ({
   engine(runs) {
     const refused = new Set<string>();
@@ -56,7 +56,7 @@ const afterRefusals = (change: (entry: Entry) => Entry): WorkflowSimulationOptio
   },
 });
 
-/** A store that does something else than it should, one operation at a time. */
+/** A store that applies single operations wrongly. */
 const applies = (
   apply: (operation: Operation, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>,
 ): WorkflowSimulationOptions => ({
@@ -78,13 +78,13 @@ function edit({ runs }: Memory, change: (run: NonNullable<ReturnType<Memory["run
 const isDelivery = ([type, , , , , retryAt]: Event) => type === "done" || type === "woke" || (type === "fail" && retryAt === null);
 
 const engines: Record<string, WorkflowSimulationOptions> = {
-  "lets a diverged run wait a minute for any worker": writes((entry) => {
+  "makes a diverged run wait a minute for any worker": writes((entry) => {
     if (entry.then.kind !== "release" || entry.then.avoid === undefined) return entry;
     const { avoid, ...then } = entry.then;
     return { ...entry, then: { ...then, wakeAt: avoid.until } };
   }),
-  "leaves what earlier attempts wrote in its streams": writes(({ voids: _, ...entry }) => entry),
-  "forgets the chunks that the code has written": writes(({ chunks: _, ...entry }) => entry),
+  "keeps the stream chunks of earlier attempts": writes(({ voids: _, ...entry }) => entry),
+  "forgets chunks that the workflow code wrote": writes(({ chunks: _, ...entry }) => entry),
   "does not wait until the chunks of a step are in the store": {
     engine: (runs) => ({
       ...runs,
@@ -111,20 +111,22 @@ const engines: Record<string, WorkflowSimulationOptions> = {
   "does not journal the start of a retry": journals((events) =>
     events.filter(([type, , , attempt]) => type !== "step" || Number(attempt) < 2),
   ),
-  "does not journal what the code asked for": journals((events) => events.filter(([type]) => type !== "sleep")),
+  "does not journal the requests of the code": journals((events) => events.filter(([type]) => type !== "sleep")),
   "swaps two deliveries": journals((events) => {
     const i = events.findIndex((event, at) => isDelivery(event) && isDelivery(events[at + 1] ?? ["", "", 0]));
     return i < 0 ? events : events.with(i, events[i + 1] as Event).with(i + 1, events[i] as Event);
   }),
-  "journals another result than the code was told": journals((events) =>
+  "journals another result than the code got": journals((events) =>
     events.map((event) => (event[0] === "done" ? event.with(4, '"another"') : event) as unknown as Event),
   ),
-  "takes a run over without a word": journals((events) => events.filter(([type]) => type !== "claim")),
+  "takes a run over without a journal entry": journals((events) => events.filter(([type]) => type !== "claim")),
   "does not journal that a run was cancelled": journals((events) => events.filter(([type]) => type !== "cancel")),
-  "forgets which mail it has taken in": writes((entry) => ({ ...entry, consumed: null })),
-  "takes in mail that it has not told": writes((entry) => (entry.consumed === null ? entry : { ...entry, consumed: entry.consumed + 1 })),
-  "does not make a child with its entry": writes((entry) => ({ ...entry, children: [] })),
-  "does not hear that it has lost a lease": {
+  "forgets which mail it has consumed": writes((entry) => ({ ...entry, consumed: null })),
+  "consumes mail that it has not delivered": writes((entry) =>
+    entry.consumed === null ? entry : { ...entry, consumed: entry.consumed + 1 },
+  ),
+  "does not create a child with its entry": writes((entry) => ({ ...entry, children: [] })),
+  "does not notice that it has lost a lease": {
     engine(runs) {
       const held: Awaited<ReturnType<Runs["renew"]>>[number][] = [];
       return {
@@ -140,7 +142,9 @@ const engines: Record<string, WorkflowSimulationOptions> = {
       };
     },
   },
-  "takes in what a person has said, and drops it": journals((events) => events.filter(([, , , , , ...rest]) => !rest.includes("resolved"))),
+  "consumes the resolution of a person and drops it": journals((events) =>
+    events.filter(([, , , , , ...rest]) => !rest.includes("resolved")),
+  ),
   "calls a step abandoned that may have had its effect": journals((events) =>
     events.map((event) =>
       event[0] === "doubt" && String(event[4]).startsWith("still running")
@@ -156,26 +160,29 @@ const engines: Record<string, WorkflowSimulationOptions> = {
     const { unsettled: _, ...then } = entry.then;
     return { ...entry, then };
   }),
-  "takes a refusal for an error that passes": takesRefusals((_, error) => {
+  "takes a refusal for a temporary error": takesRefusals((_, error) => {
     throw new UnreachableError(error.message);
   }),
-  "does the steps before a refused request again": takesRefusals(([operation], error) => {
+  "repeats the steps before a refused request": takesRefusals(([operation], error) => {
     if (operation?.verb === "append") return [{ kind: "overtaken" }];
     throw error;
   }),
-  "loses what steps did before a refused request": afterRefusals((entry) => {
+  "loses the results of steps before a refused request": afterRefusals((entry) => {
     const events = (JSON.parse(entry.events ?? "[]") as Event[]).filter(([type]) => type !== "done" && type !== "fail");
     return events.length === 0 ? entry : { ...entry, events: JSON.stringify(events) };
   }),
-  "does not take in the mail that came before a refused request": afterRefusals((entry) => ({
+  "does not consume the mail before a refused request": afterRefusals((entry) => ({
     ...entry,
     consumed: entry.then.kind === "hold" ? null : entry.consumed,
   })),
-  "sleeps for ever": writes((entry) => ({ ...entry, then: entry.then.kind === "release" ? { ...entry.then, wakeAt: null } : entry.then })),
+  "sleeps without end": writes((entry) => ({
+    ...entry,
+    then: entry.then.kind === "release" ? { ...entry.then, wakeAt: null } : entry.then,
+  })),
 };
 
 const stores: Record<string, WorkflowSimulationOptions> = {
-  "gives a run back to a worker that could not execute it": {
+  "returns a run to a worker that could not execute it": {
     runs: (faithful, memory) => ({
       ...faithful,
       claim(query) {
@@ -201,7 +208,7 @@ const stores: Record<string, WorkflowSimulationOptions> = {
       };
     },
   },
-  "gives a run away while its owner lives": {
+  "lets another worker claim a run whose owner is alive": {
     runs: (faithful, memory) => ({
       ...faithful,
       async claim(query) {
@@ -210,7 +217,7 @@ const stores: Record<string, WorkflowSimulationOptions> = {
       },
     }),
   },
-  "wakes a sleeper too early": {
+  "wakes a sleeping run too early": {
     runs: (faithful, memory) => ({
       ...faithful,
       async claim(query) {
@@ -236,7 +243,7 @@ const stores: Record<string, WorkflowSimulationOptions> = {
     if (answer === "again" || answer.kind !== "overtaken") return answer;
     return await pass({ ...operation, seq: (memory.journals.get(operation.id)?.length ?? 0) + 1 });
   }),
-  "takes the resolutions of several people": applies(async (operation, pass) => {
+  "accepts the resolutions of several people": applies(async (operation, pass) => {
     if (operation.verb !== "send" || operation.kind !== "resolve") return await pass(operation);
     return await pass({ ...operation, key: `${operation.key} ${operation.payload}` });
   }),
@@ -256,7 +263,7 @@ const stores: Record<string, WorkflowSimulationOptions> = {
       },
     }),
   },
-  "takes a run that was put down for one whose owner died": {
+  "takes a released run for one whose owner died": {
     runs: (faithful) => ({
       ...faithful,
       async claim(query) {
@@ -265,24 +272,24 @@ const stores: Record<string, WorkflowSimulationOptions> = {
       },
     }),
   },
-  "makes a run twice": applies(async (operation, pass, memory) => {
+  "creates a run twice": applies(async (operation, pass, memory) => {
     if (operation.verb === "start" && memory.runs.get(operation.id)?.creator !== operation.creator) memory.runs.delete(operation.id);
     return await pass(operation);
   }),
 };
 
-/** Where another check may notice the sabotage by chance: the broken promise that the simulation has to name. */
+/** For sabotage that another check may notice by chance: the broken promise that the simulation has to name. */
 const reasons: Readonly<Record<string, RegExp>> = {
-  "gives a run back to a worker that could not execute it": /claimed by a worker that it is to avoid$/,
-  "takes a refusal for an error that passes": /not everything had ended/,
-  "does the steps before a refused request again": /begins again, and the entry that says it is done was refused to the same owner$/,
-  "loses what steps did before a refused request": /was in a refused entry, and is lost$/,
-  "does not take in the mail that came before a refused request": /and only mail up to \d+ was taken in with it$/,
+  "returns a run to a worker that could not execute it": /claimed by a worker that it is to avoid$/,
+  "takes a refusal for a temporary error": /not everything had ended/,
+  "repeats the steps before a refused request": /begins again, and the entry that says it is done was refused to the same owner$/,
+  "loses the results of steps before a refused request": /was in a refused entry, and is lost$/,
+  "does not consume the mail before a refused request": /and only mail up to \d+ was taken in with it$/,
 };
 
 const seedsMax = 600;
-/** Few seeds find these: the search begins shortly before one of them. */
-const firstSeeds: Record<string, number> = { "does not take in the mail that came before a refused request": 800 };
+/** Few seeds find these: the search begins shortly before such a seed. */
+const firstSeeds: Record<string, number> = { "does not consume the mail before a refused request": 800 };
 
 async function findFailure(sabotage: WorkflowSimulationOptions, first = 1): Promise<SimulationFailure | undefined> {
   for (let seed = first; seed < first + seedsMax; seed++) {
@@ -308,7 +315,7 @@ for (const [what, sabotages] of Object.entries({ "an engine": engines, "a store"
   });
 }
 
-test("a seed that fails names itself, and fails again in the same way", async () => {
+test("a failing seed is named in the message and fails again in the same way", async () => {
   const sabotage = engines["swaps two deliveries"] ?? {};
   const failure = await findFailure(sabotage);
   expect(failure?.message).toMatch(/^seed \d+: [\s\S]+replay it: npm run simulate -- --workflows --seed \d+$/);

@@ -8,7 +8,7 @@ import { captureWarnings, muteWarnings } from "../../kit/warnings.js";
 
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
-/** Every seed that ever failed stays here for ever. */
+/** Every seed that ever failed stays in this list. */
 const keptSeeds: readonly number[] = [50_851, 72_603, 1134, 1927, 125, 1438, 1642, 1016, 270, 20_337, 21_778, 31_620];
 const seeds = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 200, full: 1000 }));
 
@@ -21,31 +21,31 @@ describe("the workflow engine, simulated", () => {
       total.bodies += report.bodies;
       total.crashes += report.crashes;
     }
-    // A simulator in which nothing goes wrong proves nothing.
+    // A simulation in which nothing fails proves nothing.
     expect(total.runs).toBeGreaterThan(seeds * 2);
     expect(total.bodies).toBeGreaterThan(seeds * 5);
     expect(total.crashes).toBeGreaterThan(seeds * 2);
   });
 
-  test("keeps its promises with the replay check on, which finds nothing: the simulated code is deterministic", {
+  test("keeps its promises with the replay check on, which reports nothing because the simulated code is deterministic", {
     timeout: 300_000,
   }, async () => {
     const warnings = captureWarnings();
     for (let seed = 1; seed <= Math.max(1, seeds / 10); seed++) await simulateWorkflows(seed, { replayCheck: true });
-    // Workers with other code, and with other versions, decide by whether the run has begun elsewhere: those are rightly found.
+    // Workers with changed code behave differently if the run began on another worker: the check is right to report those.
     const found = warnings.filter(
       ({ code, message }) => code === "ONCEFLOW_REPLAY_CHECK" && !message.includes("Found: the code has ended"),
     );
     expect(found).toEqual([]);
   });
 
-  test("replays a seed to the letter", async () => {
+  test("gives the same trace for the same seed", async () => {
     for (const seed of [3, 77, 1234, 5754]) expect((await simulateWorkflows(seed)).trace).toEqual((await simulateWorkflows(seed)).trace);
   });
 });
 
-describe("a journal, replayed", () => {
-  test("tells how its code ends, that it would go on, or that the code is another one; and executes nothing", async () => {
+describe("replayJournal", () => {
+  test("says whether the code ends, would go on or has diverged, and executes nothing", async () => {
     const store = await open("memory:");
     let calls = 0;
     const count = step("count", async (by: number) => {

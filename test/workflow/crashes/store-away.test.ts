@@ -6,7 +6,7 @@ import { ManualClock } from "../../../src/testing/contract/manual-clock.js";
 import { thrownBy } from "../../kit/thrown-by.js";
 import { settled } from "../../kit/until.js";
 
-/** A store that cannot be reached until it is said to be back. */
+/** A store that is unreachable until comeBack() is called. */
 async function absentStore(clock: ManualClock) {
   const store = await open("memory:", { clock, purgeEveryMs: 0 });
   let away = true;
@@ -19,7 +19,7 @@ async function absentStore(clock: ManualClock) {
   return { store: absent, comeBack: () => (away = false) };
 }
 
-test("start in a process that works on the store gives up after ten seconds, and the same start works when the store is back", async () => {
+test("start in a process with a worker gives up after ten seconds, and the same start succeeds once the store is back", async () => {
   const clock = new ManualClock();
   const { store, comeBack } = await absentStore(clock);
   let charges = 0;
@@ -41,10 +41,10 @@ test("start in a process that works on the store gives up after ten seconds, and
   await Promise.all([worker.stop({ graceMs: 0 }), clock.pass(2000)]);
 });
 
-test("start in a process that does not work on the store gives up after ten seconds", async () => {
+test("start in a process without a worker gives up after ten seconds", async () => {
   const clock = new ManualClock();
   const { store } = await absentStore(clock);
-  const order = workflow("order that nobody works on", async () => 1);
+  const order = workflow("order without a worker", async () => 1);
   const starting = thrownBy(start(order, [], { id: "order", store }));
   await settled();
   await clock.pass(11_000);

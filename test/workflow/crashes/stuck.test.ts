@@ -14,7 +14,7 @@ takeTurns();
 
 const leaseMs = 4000;
 
-/** Side by side: they do little but wait. */
+/** Concurrent: these tests do little but wait. */
 const options = { concurrent: true };
 type StoreUrl = (context: TestContext) => Promise<string>;
 
@@ -24,12 +24,12 @@ function start({ onTestFinished }: TestContext, url: string, stuckMs: number, st
 }
 
 function cases(storeUrl: StoreUrl): void {
-  test("in a healthy process the stand-in renews nothing, also when a short lease was held before", async (context) => {
+  test("in a healthy process the heartbeat thread renews nothing, even if a short lease was held before", async (context) => {
     const store = await open(await storeUrl(context));
     context.onTestFinished(() => store.close());
     await once(store, { key: key.of("short"), leaseMs: 50 }, () => 1);
     await once(store, { key: key.of("long"), leaseMs: 10_000 }, async () => {
-      await letTimePass(600, "a renewal by the stand-in would come within 600 ms, and no event says that none came");
+      await letTimePass(600, "a renewal by the heartbeat thread would come within 600 ms, and no event says that none came");
       const held = await inspect(store, { key: "long" });
       expect(Number(held?.leaseUntil) - Number(held?.startedAt)).toBe(10_000);
     });
@@ -58,7 +58,7 @@ function cases(storeUrl: StoreUrl): void {
     expect((await inspect(store, { key: "stuck" }))?.attempts).toHaveLength(1);
   });
 
-  test("a process that is stuck for longer than the bound loses its key, and cannot settle it", async (context) => {
+  test("a process that is stuck for longer than stallMsMax loses its key and cannot settle it", async (context) => {
     const url = await storeUrl(context);
     const store = await open(url);
     context.onTestFinished(() => store.close());
@@ -102,7 +102,7 @@ function packetCases(storeUrl: StoreUrl): void {
   });
 }
 
-/** Runs of a worker, under its one lease, and its sign of life. */
+/** Runs of a worker, under its one lease, and its heartbeat. */
 function runCases(storeUrl: StoreUrl): void {
   test("a worker that blocks the event loop for three leases keeps its runs, and stays live", async (context) => {
     const url = await storeUrl(context);

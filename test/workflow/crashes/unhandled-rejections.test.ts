@@ -26,7 +26,7 @@ const nodes = {
   "Node 24": () => acquire("node24"),
 };
 
-describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("rejections that no code handles, %s", async (name) => {
+describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("unhandled rejections, %s", async (name) => {
   const acquired = await nodes[name]();
   afterAll(async () => {
     if (acquired.ok) await acquired.running.stop();
@@ -37,26 +37,26 @@ describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("rejections that no 
     const flags = [undefined, "throw", "strict", "warn", "none", "warn-with-error-code"];
     const flag = (mode: string | undefined) => (mode === undefined ? [] : [`--unhandled-rejections=${mode}`]);
 
-    test.each(flags)("of a run end nothing: %s", async (mode) => {
+    test.each(flags)("of a run do not end the process: %s", async (mode) => {
       const { code, out } = await run(node, flag(mode));
       expect([code, out]).toEqual([0, expect.stringContaining("goes on")]);
       expect(out).toContain('caught: step "fails" failed');
       expect(out).toMatch(/warning: run "o-1" ended without awaiting .*never awaited, at .*unhandled-rejections\.[jt]s:\d+/);
     });
 
-    test("of a promise that a step has made, by a client outside of all runs, end nothing", async () => {
+    test("of a promise that a step got from a client outside of all runs do not end the process", async () => {
       const { code, out } = await run(node, [], ["none", "no", "shared"]);
       expect([code, out]).toEqual([0, expect.stringContaining("goes on")]);
       expect(out).toContain("caught: connection lost");
     });
 
-    test("of a run are not shown to a listener of the application, those of other code are", async () => {
+    test("of a run are not passed to a listener of the application; rejections of other code are", async () => {
       const { code, out } = await run(node, [], ["other", "listener"]);
       expect(code).toBe(0);
       expect(out.match(/listener: .*/g)).toEqual(["listener: of other code"]);
     });
 
-    test.each([undefined, "throw", "strict"])("of other code end the process as Node does it: %s", async (mode) => {
+    test.each([undefined, "throw", "strict"])("of other code end the process as Node does: %s", async (mode) => {
       const { code, out, err } = await run(node, flag(mode), ["other"]);
       expect(code).toBe(1);
       expect(out).toContain("monitor: of other code (unhandledRejection)");
@@ -64,7 +64,7 @@ describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("rejections that no 
       expect(err).toContain("Error: of other code");
     });
 
-    test("of other code are warned of where the flag says so", async () => {
+    test("of other code are a warning if the flag says so", async () => {
       const { code, err } = await run(node, flag("warn"), ["other"]);
       expect([code, err]).toEqual([0, expect.stringContaining("UnhandledPromiseRejectionWarning: Error: of other code")]);
     });

@@ -32,7 +32,7 @@ const store = await openWhenUp();
 await work(store, { workflows: [killed], leaseMs: 1000, concurrency: 8 });
 process.send?.("ready");
 
-/** The server may be down at the moment: it is killed, too. */
+/** The server may be down at the moment: the test kills it, too. */
 async function openWhenUp(): Promise<Store> {
   for (;;) {
     try {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { testWorkflows } from "onceflow/testing";
 import { sleep } from "onceflow/workflow";
 
-/** A program for `node --import onceflow/register --test`: steps that say "use step" are mocked by themselves, and by their names. */
+/** A program for `node --import onceflow/register --test`: steps with "use step" are mocked by reference and by name. */
 async function charge(order: string): Promise<string> {
   "use step";
   return `real ${order}`;

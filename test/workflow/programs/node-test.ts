@@ -6,7 +6,7 @@ import { start } from "onceflow/workflow/api";
 
 /** A program for `node --test`: the same runner, under Node's own test framework. */
 const charge = step("charge", async (_order: string): Promise<string> => {
-  throw new Error("nobody may call the real one");
+  throw new Error("the real step must not be called");
 });
 const order = workflow("order", async (id: string) => {
   const chargeId = await charge(id);
@@ -27,7 +27,7 @@ describe("an order", () => {
   });
   afterEach(() => t.close());
 
-  test("waits three days, and for an approval", async () => {
+  test("waits three days and then for an approval", async () => {
     const run = await start(order, ["o1"], { id: "o1" });
     await t.waitForSleep(run);
     await t.advance("3d");
@@ -35,7 +35,7 @@ describe("an order", () => {
     assert.deepEqual(await t.result(run), { chargeId: "ch_o1", approved: true, at: "2030-01-04T00:00:00.500Z" });
   });
 
-  test("is charged once, also when the worker dies and the event comes twice", async () => {
+  test("is charged once, even if the worker dies and the event is delivered twice", async () => {
     t.crash({ step: charge, when: "after", attempt: 2 });
     const [run] = await t.deliverTwice(() => start(order, ["o2"], { id: "o2" }));
     await t.waitForSleep(run);

@@ -5,41 +5,41 @@ import { block } from "../../programs/block.js";
 import { standInReady } from "../../programs/stand-in-ready.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
-/** A process of its own that starts runs, works on them, or dies over them: whatever it is told by its parent. */
+/** A separate process that starts runs, works on them or dies while it does, on the commands of its parent. */
 export interface Part {
   readonly url: string;
-  /** How it works; absent: it only starts runs. */
+  /** Options of its worker; without a worker the process only starts runs. */
   readonly worker?: Omit<WorkerOptions, "workflows">;
   readonly providerUrl?: string;
   /** Kills itself around the commit of the first `step.tx`. */
   readonly dies?: "before commit" | "after commit";
 }
 
-export type Told =
+export type Command =
   | {
-      readonly tell: "start";
+      readonly kind: "start";
       readonly times: number;
       readonly workflow: keyof typeof workflows;
       readonly id: string;
       readonly args: unknown[];
     }
-  /** The same, and dies by SIGKILL as soon as it has returned. */
-  | { readonly tell: "startAndDie"; readonly workflow: keyof typeof workflows; readonly id: string; readonly args: unknown[] }
-  /** Ends the step that is held. */
-  | { readonly tell: "free" }
-  /** Stops itself, until SIGCONT: between two turns of its event loop, where it holds no lock of a file. */
-  | { readonly tell: "stall" }
-  | { readonly tell: "measure"; readonly ms: number }
-  | { readonly tell: "stop" };
+  /** The same, and the process dies by SIGKILL as soon as start has returned. */
+  | { readonly kind: "startAndDie"; readonly workflow: keyof typeof workflows; readonly id: string; readonly args: unknown[] }
+  /** Lets the held step end. */
+  | { readonly kind: "free" }
+  /** Stops the process until SIGCONT: between two turns of its event loop, where it holds no file lock. */
+  | { readonly kind: "stall" }
+  | { readonly kind: "measure"; readonly ms: number }
+  | { readonly kind: "stop" };
 
-export type Said =
-  | { readonly say: "ready" }
-  | { readonly say: "started"; readonly ids: readonly string[] }
-  | { readonly say: "called"; readonly stepId: string; readonly attempt: number }
-  | { readonly say: "aborted"; readonly reason: string }
-  | { readonly say: "ended" }
-  | { readonly say: "cpu"; readonly ms: number }
-  | { readonly say: "stopped" };
+export type Report =
+  | { readonly kind: "ready" }
+  | { readonly kind: "started"; readonly ids: readonly string[] }
+  | { readonly kind: "called"; readonly stepId: string; readonly attempt: number }
+  | { readonly kind: "aborted"; readonly reason: string }
+  | { readonly kind: "ended" }
+  | { readonly kind: "cpu"; readonly ms: number }
+  | { readonly kind: "stopped" };
 
 const part = JSON.parse(process.argv[2] ?? "{}") as Part;
 let free = () => {};
@@ -59,22 +59,22 @@ const call = step(
   { effect: "atMostOnce" },
 );
 
-/** Says that it was called, and waits until it is freed; the second attempt does not wait. */
+/** Reports the call and waits for the command "free"; the second attempt does not wait. */
 const hold = step("hold", async () => {
   const { stepId, attempt, signal } = getStepMetadata();
-  signal.addEventListener("abort", () => say({ say: "aborted", reason: String(signal.reason) }));
-  say({ say: "called", stepId, attempt });
+  signal.addEventListener("abort", () => report({ kind: "aborted", reason: String(signal.reason) }));
+  report({ kind: "called", stepId, attempt });
   if (attempt === 1) await freed;
-  say({ say: "ended" });
+  report({ kind: "ended" });
   return `attempt ${attempt}`;
 });
 
-/** Gives the event loop no turn for so long. */
+/** Blocks the event loop for `ms`. */
 const compute = step("compute", async (ms: number) => {
   const { stepId, attempt } = getStepMetadata();
   await standInReady(store);
-  say({ say: "called", stepId, attempt });
-  // What it said leaves with a turn of the event loop.
+  report({ kind: "called", stepId, attempt });
+  // The message leaves in the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
   block(ms);
   return attempt;
@@ -100,24 +100,24 @@ const workflows = {
   }),
 };
 
-// Also what keeps it alive until its parent ends.
+// This listener also keeps the process alive until its parent ends.
 process.on("disconnect", () => process.exit());
 if (part.dies) dieAtCommit(part.dies);
 const store = await open(part.url);
 const worker = part.worker && (await work(store, { ...part.worker, workflows: Object.values(workflows) as never }));
-process.on("message", (told: Told) => void obey(told));
-say({ say: "ready" });
+process.on("message", (command: Command) => void execute(command));
+report({ kind: "ready" });
 
-async function obey(told: Told): Promise<void> {
-  const run = (told: { workflow: keyof typeof workflows; id: string; args: unknown[] }) =>
-    start(workflows[told.workflow] as never, told.args as never, { id: told.id, store });
-  switch (told.tell) {
+async function execute(command: Command): Promise<void> {
+  const run = (command: { workflow: keyof typeof workflows; id: string; args: unknown[] }) =>
+    start(workflows[command.workflow] as never, command.args as never, { id: command.id, store });
+  switch (command.kind) {
     case "start": {
-      const runs = await Promise.all(Array.from({ length: told.times }, () => run(told)));
-      return say({ say: "started", ids: runs.map(({ id }) => id) });
+      const runs = await Promise.all(Array.from({ length: command.times }, () => run(command)));
+      return report({ kind: "started", ids: runs.map(({ id }) => id) });
     }
     case "startAndDie":
-      await run(told);
+      await run(command);
       return die();
     case "free":
       return free();
@@ -125,25 +125,25 @@ async function obey(told: Told): Promise<void> {
       return void process.kill(process.pid, "SIGSTOP");
     case "measure": {
       const before = process.cpuUsage();
-      await new Promise((resolve) => setTimeout(resolve, told.ms));
+      await new Promise((resolve) => setTimeout(resolve, command.ms));
       const { user, system } = process.cpuUsage(before);
-      return say({ say: "cpu", ms: (user + system) / 1000 });
+      return report({ kind: "cpu", ms: (user + system) / 1000 });
     }
     case "stop":
       await worker?.stop();
-      return say({ say: "stopped" });
+      return report({ kind: "stopped" });
   }
 }
 
-function say(said: Said): void {
-  process.send?.(said);
+function report(message: Report): void {
+  process.send?.(message);
 }
 
 function die(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-/** The body arms it as its last act: the next COMMIT is its own. */
+/** The body of `book` arms this as its last act, so that the next COMMIT is the commit of its transaction. */
 function dieAtCommit(when: "before commit" | "after commit"): void {
   watchStatements({
     before(sql) {

@@ -2,7 +2,7 @@ import { open, type Store } from "onceflow";
 import { getStepMetadata, getWritable, step, work, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 
-/** A process of its own that works on a run with streams and dies over it, or reads what others write. */
+/** A separate process that works on a run with streams and dies while it does, or reads the stream. */
 export interface StreamPart {
   readonly url: string;
   readonly id: string;
@@ -14,7 +14,7 @@ export interface StreamPart {
 export const streamDeaths = ["before write", "after write", "before done", "after done", "before end", "after end"] as const;
 export type StreamDeath = (typeof streamDeaths)[number];
 
-/** Of the reader: what it got, and that it is at the end. */
+/** Messages of the reader: a chunk, or the end of the stream. */
 export type StreamSaid = { readonly got: unknown } | { readonly over: true };
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -25,7 +25,7 @@ async function say(text: string): Promise<void> {
   writer.releaseLock();
 }
 
-/** Five chunks at its first attempt, three later: what a death leaves of the first must not be seen in the end. */
+/** Writes five chunks at its first attempt and three later: chunks that a dead first attempt left must not be visible in the end. */
 const talk = step("talk", async () => {
   const { attempt } = getStepMetadata();
   for (let i = 0; i < (attempt === 1 ? 5 : 3); i++) {
@@ -49,7 +49,7 @@ export const streamed = workflow("process streamed", async () => {
   return attempt;
 });
 
-/** The same store, on which the process dies at one point. */
+/** The same store; the process dies at one point. */
 export function dyingAt(store: Store, point: StreamDeath, die: () => void): Store {
   let writes = 0;
   const what = (operation: { verb: string; entry?: { events: string | null } }): string => {

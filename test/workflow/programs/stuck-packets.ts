@@ -2,7 +2,7 @@ import { open } from "onceflow";
 import { block } from "../../programs/block.js";
 import { standInReady } from "../../programs/stand-in-ready.js";
 
-/** Has a packet and gives the event loop no turn for a while; then says how its settle was answered. */
+/** Holds a packet and blocks the event loop for a while; then reports the answer to its settle. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());

@@ -2,7 +2,7 @@ import { open } from "onceflow";
 import { block } from "../../programs/block.js";
 import { standInReady } from "../../programs/stand-in-ready.js";
 
-/** Has a run and gives the event loop no turn for a while; then says how the run's end was answered. */
+/** Owns a run and blocks the event loop for a while; then reports the answer to the run's end. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());

@@ -2,7 +2,7 @@ import { key, once, open } from "onceflow";
 import { block } from "../../programs/block.js";
 import { standInReady } from "../../programs/stand-in-ready.js";
 
-/** Holds a key and gives the event loop no turn for a while; then says how it ended. */
+/** Holds a key and blocks the event loop for a while; then reports the outcome. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());

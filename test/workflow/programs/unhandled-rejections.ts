@@ -3,8 +3,8 @@ import { sleep, step, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 
 /**
- * A program in which a promise of a run rejects before it is awaited, and then, if asked, one of other code. It prints what it
- * saw; how it ends is Node's decision.
+ * A program in which a promise of a run rejects before it is awaited; with "other", a promise of other code rejects, too. It prints what
+ * it saw; Node decides how it ends.
  */
 const [other = "none", listener = "no", client = "own"] = process.argv.slice(2);
 
@@ -12,7 +12,7 @@ if (listener === "listener") process.on("unhandledRejection", (reason) => consol
 process.on("uncaughtExceptionMonitor", (error, origin) => console.log(`monitor: ${error.message} (${origin})`));
 process.on("warning", ({ message }) => console.log(`warning: ${message}`));
 
-/** A client that all runs share: its connection, which is no run's, rejects what is asked of it. */
+/** A client that all runs share: its connection belongs to no run, and rejects every query. */
 const asked: ((error: Error) => void)[] = [];
 setInterval(() => {
   for (const reject of asked.splice(0)) reject(new Error("connection lost"));

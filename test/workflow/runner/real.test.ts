@@ -41,16 +41,16 @@ const order = workflow("real: order", async (id: string) => {
   return [chargeId, await hook];
 });
 
-describe("on a store of one's own, where time is real", () => {
+describe("on a real store, with real time", () => {
   const server = inject("postgres");
   const stores = [
-    { on: "SQLite", opened: sqlite, there: true },
-    { on: "PostgreSQL", opened: postgres, there: server.ok },
+    { on: "SQLite", opened: sqlite, available: true },
+    { on: "PostgreSQL", opened: postgres, available: server.ok },
   ];
   test.for(stores)(
-    "$on: runs are waited for, woken, resumed, crashed and replayed; the store stays open",
-    async ({ opened, there }, { skip }) => {
-      skip(!there, "no PostgreSQL here");
+    "$on: runs can be waited for, woken, resumed, crashed and replayed; close() leaves the store open",
+    async ({ opened, available }, { skip }) => {
+      skip(!available, "no PostgreSQL here");
       const store = await opened();
       const t = await testWorkflows({ store, worker: { leaseMs: 300 } });
       t.mockStep(charge, (id) => {
@@ -77,7 +77,7 @@ describe("on a store of one's own, where time is real", () => {
     },
   );
 
-  test("a transactional step dies with its rows, or has its result with them", async () => {
+  test("a crash of a transactional step removes its rows, or keeps them together with its result", async () => {
     const store = await sqlite();
     await store.transact(async (tx) => (tx as SqliteTx).prepare("CREATE TABLE bookings (id TEXT, attempt INTEGER)").run());
     const book = step.tx("real: book", async (tx: SqliteTx, id: string) => {
@@ -102,7 +102,7 @@ describe("on a store of one's own, where time is real", () => {
     expect((await readAttempts("run-2", stepId, { store })).map(({ verdict }) => verdict)).toEqual(["lapsed", "completed"]);
   });
 
-  test("what needs virtual time says so", async () => {
+  test("features that need virtual time throw an error that says so", async () => {
     const store = await sqlite();
     const t = await testWorkflows({ store });
     onTestFinished(() => t.close());
@@ -125,7 +125,7 @@ test.for([
     args: ["--import", "onceflow/register", "test/workflow/programs/node-test-directives.ts"],
     tests: 1,
   },
-])("it works the same under $how", async ({ args, tests }) => {
+])("the runner works under $how", async ({ args, tests }) => {
   const env = { ...process.env };
   delete env["NODE_OPTIONS"];
   const cwd = fileURLToPath(new URL("../../..", import.meta.url));

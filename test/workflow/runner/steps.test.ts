@@ -31,7 +31,7 @@ const fulfil = workflow("steps: fulfil", async (order: Order) => {
 });
 const order: Order = { id: "o1", amount: 5 };
 
-/** The charge calls a provider that honours keys. */
+/** Mocks the charge with a call to a provider that honours keys. */
 function withProvider(t: WorkflowTest) {
   return t.mockStep(charge, ({ id }) => {
     const { stepId, attempt } = getStepMetadata();
@@ -40,7 +40,7 @@ function withProvider(t: WorkflowTest) {
 }
 
 describe("mocks", () => {
-  test("stand in for a step, know their calls, and are typed by it", async () => {
+  test("replace a step, record their calls and have the step's types", async () => {
     const t = await runner();
     realCharges = 0;
     const mock = t.mockStep(charge, async ({ id, amount }) => ({ chargeId: `${id} for ${amount}` }));
@@ -51,11 +51,11 @@ describe("mocks", () => {
     expect(mock.calls[0]?.stepId).toMatch(/^step_/);
     expect(t.calls(mail)).toMatchObject([{ args: ["o1"], mocked: false }]);
     expect(realCharges).toBe(0);
-    // @ts-expect-error a mock gives what its step gives
+    // @ts-expect-error a mock must return the type that its step returns
     t.mockStep(charge, () => 5);
   });
 
-  test("are retried as their step is; the newest counts; restored, the one before does, then the step itself", async () => {
+  test("are retried as their step is; the newest mock counts; restore() brings back the mock before it, then the step", async () => {
     const t = await runner();
     realCharges = 0;
     const first = t.mockStep("steps: charge", () => ({ chargeId: "first" }));
@@ -72,7 +72,7 @@ describe("mocks", () => {
     expect([first.calls.length, second.calls.length, realCharges]).toEqual([1, 3, 1]);
   });
 
-  test("are there for this runner only", async () => {
+  test("apply to their own runner only", async () => {
     const t = await runner();
     const other = await runner({ ambient: false });
     t.mockStep(charge, () => ({ chargeId: "mocked" }));
@@ -81,7 +81,7 @@ describe("mocks", () => {
     expect((await charge(order)).chargeId).toBe("real-o1");
   });
 
-  test("of what is no step are refused", async () => {
+  test("are refused for anything that is not a step", async () => {
     const t = await runner();
     expect(() => t.mockStep("steps: chrage", () => 1)).toThrow(/no step is named "steps: chrage"; defined steps: .*"steps: charge"/);
     const plain = async () => 1;
@@ -91,7 +91,7 @@ describe("mocks", () => {
       expect(use).toThrow(/no step is named "nothing"/);
   });
 
-  test("stand in for a transactional step, which has no tables here", async () => {
+  test("replace a transactional step, which cannot run on a store in memory", async () => {
     const t = await runner();
     const insert = step.tx("steps: insert", async (tx: { run(sql: string): void }, id: string) => tx.run(`INSERT ${id}`) ?? id);
     const book = workflow("steps: book", async (id: string) => await insert(id));
@@ -130,12 +130,12 @@ describe("crashes", () => {
     t.expectCalls(mail, 1);
     t.expectEffect(stepId, { applied: 1, calls });
     expect((await readAttempts(run.id, stepId)).map(({ verdict }) => verdict)).toEqual(attempts);
-    // The lease of the dead had to end.
+    // The lease of the dead worker had to expire.
     expect(t.now).toEqual(new Date("2030-01-01T00:00:10.000Z"));
     await t.expectReplay(run);
   });
 
-  test("what may not be repeated is unknown afterwards", async () => {
+  test("leave a step of class atMostOnce unknown", async () => {
     const t = await runner();
     const wire = step("steps: wire", async () => "sent", { effect: "atMostOnce" });
     const run = await t.start(workflow("steps: pay", async () => await wire()));
@@ -147,7 +147,7 @@ describe("crashes", () => {
     t.expectCalls(wire, 2);
   });
 
-  test("only at that attempt, only in that run, and each once", async () => {
+  test("happen only at the given attempt, only in the given run, and once each", async () => {
     const t = await runner();
     withProvider(t);
     const second = t.crash({ step: charge, when: "after", attempt: 2 });
@@ -159,13 +159,13 @@ describe("crashes", () => {
     expect([first.happened, second.happened, other.happened]).toEqual([true, true, false]);
     await t.result(await t.start(fulfil, [order]));
     expect(other.happened).toBe(true);
-    // 1; 2 (died after) and 3; 1
+    // One call of run 1; attempts 2 (which died after it) and 3 of run 2; one call of run 3.
     expect(t.calls(charge).map(({ attempt }) => attempt)).toEqual([1, 2, 3, 1]);
     expect(() => t.crash({ step: charge, when: "sometimes" as never })).toThrow(/must be one of before, after, committed/);
     expect(() => t.crash({ step: charge, when: "after", attempt: 0 })).toThrow(InvalidInputError);
   });
 
-  test("a restart loses nothing: sleeps, hooks, and what was done", async () => {
+  test("a restart keeps sleeps, hooks and completed steps", async () => {
     const t = await runner();
     withProvider(t);
     const long = workflow("steps: long", async () => {
@@ -187,32 +187,32 @@ describe("crashes", () => {
     await t.expectReplay(run);
   });
 
-  test("what the dead had not begun does not begin, and their code does not go on", async () => {
+  test("steps that the dead worker had not begun do not begin, and its code does not continue", async () => {
     const t = await runner();
-    const told: string[] = [];
+    const reached: string[] = [];
     const both = workflow("steps: both", async () => {
       await Promise.all([charge(order), mail("x")]);
-      told.push("steps done");
+      reached.push("steps done");
       await sleep(500);
-      told.push("slept");
+      reached.push("slept");
     });
     t.crash({ step: charge, when: "before" });
     const run = await t.start(both);
     await t.waitForSleep(run);
-    // The mail was to begin right after the charge.
+    // The mail would have begun right after the charge.
     expect([t.calls(charge), t.calls(mail)].map((calls) => calls.map(({ attempt }) => attempt))).toEqual([[2], [2]]);
-    // Half a second is waited for in memory: the timer of the dead must not fire.
+    // A sleep of half a second waits in memory: the timer of the dead worker must not fire.
     await t.restart();
     await t.advance("1m");
     await t.result(run);
-    expect(told).toEqual(["steps done", "steps done", "slept"]);
+    expect(reached).toEqual(["steps done", "steps done", "slept"]);
   });
 
-  test("the other side is asked about an attempt that died", async () => {
+  test("reconcile is called for an attempt that died", async () => {
     const t = await runner();
     const asked: string[] = [];
     const reconcile = async ({ stepId }: { readonly stepId: string }) => {
-      // However long it takes to ask, time does not pass meanwhile.
+      // Virtual time must stand still however long reconcile takes.
       await letTimePass(30, "a runner that does not wait for the answer moves its clock meanwhile");
       asked.push(stepId);
       return t.effects.find(stepId) as { found: string } | "absent";
@@ -233,18 +233,18 @@ describe("crashes", () => {
     t.expectCalls(pay, 2);
   });
 
-  test("whatever dies with it: two runs, a body that still runs, and a failure that nobody heard of", async () => {
+  test("a crash also ends other runs of the worker, a body that still runs, and a failure that was not saved", async () => {
     const t = await runner();
     const free = gate<string>();
     const held = step("steps: held", () => free.opened);
     const holding = await t.start(workflow("steps: holding", async () => await held()));
     t.mockStep(charge, () => {
-      if (getStepMetadata().attempt === 1) throw new Error("nobody hears this");
+      if (getStepMetadata().attempt === 1) throw new Error("this failure is not saved");
       return { chargeId: "second" };
     });
     t.crash({ step: charge, when: "after" });
     const run = await t.start(fulfil, [order]);
-    // Its first body belongs to the dead; the second one holds the time.
+    // The first body belongs to the dead worker; while the second one runs, time stands still.
     await expect.poll(() => t.calls(held).length).toBe(2);
     free.open("free");
     expect([await t.result(holding), await t.result(run)]).toEqual(["free", "second"]);
@@ -252,8 +252,8 @@ describe("crashes", () => {
   });
 });
 
-describe("twice", () => {
-  test("every message: one run, one payload by its key", async () => {
+describe("deliverTwice", () => {
+  test("delivers every message twice: one run per id, one payload per key", async () => {
     const t = await runner();
     withProvider(t);
     const chat = workflow("steps: chat", async () => {
@@ -268,14 +268,14 @@ describe("twice", () => {
     await hook.resume("keyed", { key: "1" });
     await hook.resume("plain");
     await resumeHook("chat", "bye", { key: "2" });
-    // Who resumes without a key is heard twice.
+    // A resume without a key is delivered twice.
     expect(await t.result(run)).toEqual(["keyed", "plain", "plain", "bye"]);
     expect(await t.result(await t.start(fulfil, [order], { id: "fulfil" }))).toBe("ch_o1");
     expect((await listRuns()).items.map(({ id }) => id).sort()).toEqual(["chat", "fulfil"]);
     t.expectCalls(charge, 1);
   });
 
-  test("a handler, at once: both results; with an id one run, without two", async () => {
+  test("runs a handler twice at the same time and returns both results; with an id there is one run, without an id two", async () => {
     const t = await runner();
     withProvider(t);
     const keyed = async () => (await start({ id: "event-1", workflow: fulfil, input: order })).id;
@@ -291,7 +291,7 @@ describe("twice", () => {
 });
 
 describe("assertions", () => {
-  test("say what was found", async () => {
+  test("report what they found", async () => {
     const t = await runner({ effects: new EffectLedger({ honoursKeys: false, now: () => 0 }) });
     t.expectCalls(charge, 0);
     t.effects.call("charge:1", { attempt: 1, result: 1 });
@@ -321,7 +321,7 @@ describe("assertions", () => {
     expect(() => t.expectEffect("x", {})).toThrow(InvalidInputError);
   });
 
-  test("a replay that asks for something else is told", async () => {
+  test("expectReplay reports a replay whose requests differ from the journal", async () => {
     const t = await runner();
     let version = 1;
     const changing = workflow("steps: changing", async () => {

@@ -31,7 +31,7 @@ const approval = workflow("time: approval", async (token: string) => {
 });
 
 describe("virtual time", () => {
-  test("begins where it is told to, is what workflows see, and does not pass by itself", async () => {
+  test("begins at the given date, is the time that workflows see, and does not pass by itself", async () => {
     const t = await runner({ now: new Date("2031-05-05T12:00:00Z") });
     const run = await t.start(
       workflow("time: clock", async () => {
@@ -44,7 +44,7 @@ describe("virtual time", () => {
     expect(t.now).toEqual(new Date("2031-05-05T12:00:00Z"));
   });
 
-  test("advance ends sleeps in their order, each at its time", async () => {
+  test("advance ends sleeps in order, each at its time", async () => {
     const t = await runner();
     const run = await t.start(naps, [86_400_000, 10, 3_600_000, 999]);
     expect(await t.waitForSleep(run)).toEqual({ id: "sleep#1", until: new Date("2030-01-01T00:00:00.010Z") });
@@ -54,7 +54,7 @@ describe("virtual time", () => {
     expect(await t.result(run)).toEqual(ms.map((each, i) => `${each} at ${at[i]}`));
   });
 
-  test("sleeps of several runs end in one order; an advance that is too short ends nothing", async () => {
+  test("sleeps of several runs end in one common order; an advance that is too short ends none", async () => {
     const t = await runner();
     const late = await t.start(naps, [5000]);
     const early = await t.start(naps, [4999]);
@@ -67,7 +67,7 @@ describe("virtual time", () => {
     expect(await late.status).toBe("completed");
   });
 
-  test("a year passes in no time, also while somebody waits for the end", async () => {
+  test("a year passes at once, even while a caller waits for the run's end", async () => {
     const t = await runner();
     const run = await t.start(naps, [365 * 86_400_000]);
     const other = await t.start(approval, ["never"]);
@@ -79,7 +79,7 @@ describe("virtual time", () => {
     expect(t.now).toEqual(new Date("2031-01-01T00:00:00.000Z"));
   });
 
-  test("it passes by itself to the next attempt of a step: nobody waits for a back-off", async () => {
+  test("passes by itself until the next attempt of a step, so that tests do not wait for a backoff", async () => {
     const t = await runner();
     const run = await t.start(workflow("time: again", async () => await failing(2)));
     expect(await run.returnValue).toBe(3);
@@ -87,7 +87,7 @@ describe("virtual time", () => {
     expect(t.calls(failing).map(({ at }) => at.toISOString().slice(17))).toEqual(["00.000Z", "00.500Z", "01.500Z"]);
   });
 
-  test("and ends what sleeps on the way, when its time comes", async () => {
+  test("ends sleeps that come due while it passes by itself", async () => {
     const t = await runner();
     const run = await t.start(
       workflow("time: both", async () => {
@@ -99,7 +99,7 @@ describe("virtual time", () => {
     expect(t.calls(tell).map(({ at }) => at.getTime() - Date.parse(begin))).toEqual([700]);
   });
 
-  test("wakeUp ends a sleep without time", async () => {
+  test("wakeUp ends a sleep without advancing time", async () => {
     const t = await runner();
     const run = await t.start(naps, [86_400_000]);
     await t.wakeUp(run);
@@ -108,7 +108,7 @@ describe("virtual time", () => {
     await expect(t.wakeUp(run)).rejects.toThrow(/waited for a sleep, but run "run-1" has ended: completed with/);
   });
 
-  test("a step's time-out comes when time is advanced, and its grace by itself", async () => {
+  test("a step times out when time is advanced; its grace passes by itself", async () => {
     const t = await runner({ patienceMs: 50 });
     const hanging = step("time: hanging", () => new Promise<string>(() => {}), { timeoutMs: 5000, maxRetries: 0 });
     const run = await t.start(workflow("time: timeout", async () => await hanging()));
@@ -120,7 +120,7 @@ describe("virtual time", () => {
     expect(t.now).toEqual(new Date("2030-01-01T00:00:06.000Z"));
   });
 
-  test("time stands still while a body is at work, and settle waits for it", async () => {
+  test("stands still while a body runs, and settle waits for the body", async () => {
     const t = await runner();
     const order: string[] = [];
     const slow = step("time: slow", async () => {
@@ -138,7 +138,7 @@ describe("virtual time", () => {
     expect(order).toEqual(["attempt 1", `slow ended at ${begin}`, "attempt 2"]);
   });
 
-  test("a body that is held back keeps nobody else from being waited for, resumed and woken", async () => {
+  test("other runs can be waited for, resumed and woken while a body is held back", async () => {
     const t = await runner({ patienceMs: 30 });
     const held = gate();
     const holding = step("time: held", () => held.opened);
@@ -163,7 +163,7 @@ describe("virtual time", () => {
     expect(await t.result(run)).toBe("free");
   });
 
-  test("a loser of a race gets its grace, and the run ends without it", async () => {
+  test("the loser of a race gets its grace, and the run ends without it", async () => {
     const t = await runner({ patienceMs: 20 });
     const deaf = step("time: deaf", () => new Promise<string>(() => {}));
     const run = await t.start(workflow("time: race", async () => await Promise.race([deaf(), sleep("1h").then(() => "slept")])));
@@ -171,7 +171,7 @@ describe("virtual time", () => {
     expect(await t.result(run)).toBe("slept");
   });
 
-  test("cancel, children and hooks without any real time", async () => {
+  test("cancel, children and hooks need no real time", async () => {
     const t = await runner();
     const parent = workflow("time: parent", async () => {
       const child = await start(approval, ["child"]);
@@ -192,7 +192,7 @@ describe("virtual time", () => {
     await expect(t.result(doomed)).rejects.toThrow("was cancelled");
   });
 
-  test("many runs at once", async () => {
+  test("many runs at once advance together", async () => {
     const t = await runner();
     const runs = await Promise.all(Array.from({ length: 150 }, (_, i) => t.start(naps, [1000 + i], { id: `many-${i}` })));
     await t.advance("1149ms");
@@ -200,8 +200,8 @@ describe("virtual time", () => {
   });
 });
 
-describe("what it refuses to wait for", () => {
-  test("waiting for what will not come says what there is instead", async () => {
+describe("waiting that cannot succeed", () => {
+  test("throws an error that says what the run waits for instead", async () => {
     const t = await runner();
     const run = await t.start(approval, ["door"]);
     const advice = "The run does not continue by itself: advance the time, wake the run up, or resume its hook";
@@ -216,13 +216,13 @@ describe("what it refuses to wait for", () => {
     await expect(t.waitForHook(failed)).rejects.toThrow('run "run-2" has ended: failed with broken');
   });
 
-  test("a promise of its own making", async () => {
+  test("throws for a promise that the code made itself", async () => {
     const t = await runner();
     const run = await t.start(workflow("time: stuck", () => new Promise(() => {})));
     await expect(t.result(run)).rejects.toThrow(/waits for something that is not in its journal: a promise that its code made/);
   });
 
-  test("a run that no worker takes", async () => {
+  test("throws for a run that no worker claims", async () => {
     const t = await runner({ worker: { workflows: [naps] } });
     const run = await t.start(approval, ["x"]);
     await expect(t.waitForHook(run)).rejects.toThrow(
@@ -230,7 +230,7 @@ describe("what it refuses to wait for", () => {
     );
   });
 
-  test("a step in doubt, and a run that does not exist", async () => {
+  test("throws for a step in doubt and for a run that does not exist", async () => {
     const t = await runner();
     const doubtful = step("time: doubtful", async () => Promise.reject(new Error("lost")), { effect: "atMostOnce" });
     const run = await t.start(workflow("time: doubt", async () => await doubtful()));
@@ -239,7 +239,7 @@ describe("what it refuses to wait for", () => {
     await expect(t.expectReplay("nowhere")).rejects.toBeInstanceOf(RunNotFoundError);
   });
 
-  test("what is no time", async () => {
+  test("throws for arguments that are not valid times or stores", async () => {
     const t = await runner();
     for (const bad of ["soon", -1, Number.NaN, undefined, new Date()])
       await expect(t.advance(bad as never)).rejects.toBeInstanceOf(InvalidInputError);
@@ -249,8 +249,8 @@ describe("what it refuses to wait for", () => {
   });
 });
 
-describe("code that names no store", () => {
-  test("uses the runner's while it is open, and its own again afterwards", async () => {
+describe("code that does not name a store", () => {
+  test("uses the runner's store while the runner is open, and its own store again afterwards", async () => {
     const own = await open("memory:");
     onTestFinished(() => own.close());
     configure({ store: own, worker: false });
@@ -266,7 +266,7 @@ describe("code that names no store", () => {
     expect((await once({ key: key.of("k") }, () => 2)).value).toBe(2);
   });
 
-  test("two runners at a time would get each other's runs", async () => {
+  test("a second runner is refused while one is open, because each would get the other's runs", async () => {
     const t = await testWorkflows();
     await expect(testWorkflows()).rejects.toThrow(/another testWorkflows\(\) is still open \(opened at .*time\.test\.ts:\d+:\d+\)/);
     const quiet = await testWorkflows({ ambient: false });
@@ -277,7 +277,7 @@ describe("code that names no store", () => {
     await (await testWorkflows()).close();
   });
 
-  test("keyed operations on virtual time: duplicates wait for the first, and leases do not lapse", async () => {
+  test("keyed operations use virtual time: duplicates wait for the first, and leases do not expire", async () => {
     const t = await runner();
     const free = gate();
     const all = Array.from({ length: 20 }, () =>
@@ -294,7 +294,7 @@ describe("code that names no store", () => {
   });
 });
 
-test("faked timers of the test framework do not matter", async () => {
+test("fake timers of the test framework have no effect on the runner", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const t = await runner();
@@ -303,7 +303,7 @@ test("faked timers of the test framework do not matter", async () => {
   expect(await run.status).toBe("completed");
 });
 
-test("the same test has the same trace, fifty times in a row", async () => {
+test("the same test gives the same trace fifty times in a row", async () => {
   const everything = workflow("time: everything", async (id: string) => {
     const [a] = await Promise.all([failing(2), tell(id), sleep("1h")]);
     using hook = createHook<string>({ token: id });

@@ -5,7 +5,7 @@ import { gate } from "../../kit/gate.js";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { story, untilStatus } from "../scene.js";
 
-/** Ends when its signal aborts, and says why. */
+/** Resolves with the reason when the signal aborts. */
 function untilAborted(signal: AbortSignal): Promise<string> {
   return new Promise((resolve) => {
     const end = () => resolve(String((signal.reason as Error).message));
@@ -15,7 +15,7 @@ function untilAborted(signal: AbortSignal): Promise<string> {
 }
 
 onStores("AbortController across steps", everyStore, (test) => {
-  test("what the code aborts reaches the body of a step that runs", async ({ scene }) => {
+  test("an abort by the workflow code reaches the body of a running step", async ({ scene }) => {
     const began = gate();
     const listen = step("listen", async (signal: AbortSignal) => {
       began.open();
@@ -33,7 +33,7 @@ onStores("AbortController across steps", everyStore, (test) => {
     expect(await (await start(order, [], { store })).returnValue).toBe("no longer wanted");
   });
 
-  test("what the code aborts is not told to it again", async ({ scene }) => {
+  test("an abort by the workflow code is not journaled as an abort by a step", async ({ scene }) => {
     const began = gate();
     const listen = step("listen", async (controller: AbortController) => {
       began.open();
@@ -53,7 +53,7 @@ onStores("AbortController across steps", everyStore, (test) => {
     expect((await story(store, run.id)).filter((event) => event.startsWith("aborted"))).toEqual([]);
   });
 
-  test("as a member of an argument, and aborted before the step was called", async ({ scene }) => {
+  test("a signal inside an argument, aborted before the step is called, arrives as aborted", async ({ scene }) => {
     const listen = step("listen", async ({ signal, url }: { signal: AbortSignal; url: string }) => [url, await untilAborted(signal)]);
     const order = workflow(scene.name("order"), async () => {
       const controller = new AbortController();
@@ -64,7 +64,7 @@ onStores("AbortController across steps", everyStore, (test) => {
     expect(await (await start(order, [], { store })).returnValue).toEqual(["u", "before"]);
   });
 
-  test("what a step aborts is told to the code and to the other steps, before its result", async ({ scene }) => {
+  test("an abort by a step reaches the workflow code and the other steps before the step's result", async ({ scene }) => {
     const watch = step("watch", async (signal: AbortSignal) => await untilAborted(signal));
     const stop = step("stop", async (controller: AbortController) => {
       controller.abort(new TypeError("found elsewhere"));
@@ -84,7 +84,7 @@ onStores("AbortController across steps", everyStore, (test) => {
     expect(await story(store, run.id)).toContain("aborted stop#0 abort 0");
   });
 
-  test("a replay aborts at the same place, and runs no step again", async ({ scene }) => {
+  test("a replay aborts at the same place and runs no step again", async ({ scene }) => {
     const reached = gate();
     let stops = 0;
     const stop = step("stop", async (controller: AbortController) => {
@@ -115,7 +115,7 @@ onStores("AbortController across steps", everyStore, (test) => {
     expect(stops).toBe(1);
   });
 
-  test("each attempt has a signal of its own, joined to the code's", async ({ scene }) => {
+  test("each attempt has its own signal, which follows the signal of the code", async ({ scene }) => {
     const seen: boolean[] = [];
     const flaky = step("flaky", async (controller: AbortController) => {
       seen.push(controller.signal.aborted);

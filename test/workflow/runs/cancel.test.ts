@@ -11,7 +11,7 @@ import { settled, until } from "../../kit/until.js";
 import { heldAt, story, untilReleased, untilStatus } from "../scene.js";
 
 onStores("cancel", everyStore, (test) => {
-  test("aborts what runs, journals its verdict, ends cancelled; returnValue rejects", async ({ scene }) => {
+  test("aborts running steps, journals their verdicts and ends the run as cancelled; returnValue rejects", async ({ scene }) => {
     const called = gate<AbortSignal>();
     const slow = step("slow", async () => {
       const { signal } = getStepMetadata();
@@ -38,7 +38,7 @@ onStores("cancel", everyStore, (test) => {
     expect(lines).not.toContain("step after#0");
   });
 
-  test("what succeeds in its grace is journaled as done", async ({ scene }) => {
+  test("journals a step as done that succeeds within its grace", async ({ scene }) => {
     const called = gate();
     const slow = step("slow", async () => {
       const { signal } = getStepMetadata();
@@ -55,7 +55,7 @@ onStores("cancel", everyStore, (test) => {
     expect(await story(store, started.id)).toEqual(["step slow#0", "cancel run", "done slow#0", "end cancelled"]);
   });
 
-  test("a body that does not stop is left behind after its grace, and the journal says so", async ({ scene }) => {
+  test("leaves a body behind that does not stop within its grace, and the journal says so", async ({ scene }) => {
     const called = gate<string>();
     const deaf = step(
       "deaf",
@@ -74,7 +74,7 @@ onStores("cancel", everyStore, (test) => {
     expect(await readAttempts(started.id, stepId, { store })).toMatchObject([{ attempt: 1, verdict: "failed", how: "abandoned" }]);
   });
 
-  test("an attempt that was open when its process died does not look as if it still ran", async ({ scene }) => {
+  test("does not show an attempt as running that was open when its process died", async ({ scene }) => {
     const called = gate<string>();
     const held = step("held", async () => {
       called.open(getStepMetadata().stepId);
@@ -93,7 +93,7 @@ onStores("cancel", everyStore, (test) => {
     expect((await readAttempts(id, stepId, { store })).map(({ attempt }) => attempt)).toEqual([1]);
   });
 
-  test("of a sleeping run, in memory and out of it", async ({ scene }) => {
+  test("ends a sleeping run, in memory and released", async ({ scene }) => {
     const asleep = workflow(scene.name("asleep"), async (ms: number) => await sleep(ms));
     const { store, worker } = await scene.work();
     const short = await start(asleep, [900], { store });
@@ -106,7 +106,7 @@ onStores("cancel", everyStore, (test) => {
     expect(worker.running).toBe(0);
   });
 
-  test("of a run that waits for a hook, and of one that waits for a retry", async ({ scene }) => {
+  test("ends a run that waits for a hook, and one that waits for a retry", async ({ scene }) => {
     const waiting = workflow(scene.name("waiting"), async () => await createHook());
     let calls = 0;
     const broken = step(
@@ -128,7 +128,7 @@ onStores("cancel", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("of a pending run: nothing of it is ever executed", async ({ scene }) => {
+  test("ends a pending run, and none of its code is ever executed", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => ++calls);
     const run = workflow(scene.name("run"), async () => await count());
@@ -141,7 +141,7 @@ onStores("cancel", everyStore, (test) => {
     expect(calls).toBe(0);
   });
 
-  test("of runs whose workflow no worker has: pending, asleep, and with a hook, a parent and a step in doubt", async ({ scene }) => {
+  test("ends runs whose workflow no worker has: pending, asleep, and with a hook, a parent and a step in doubt", async ({ scene }) => {
     const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
     const doubtful = step("doubtful", () => Promise.reject(new Error("no answer")), { effect: "atMostOnce" });
     const child = workflow(scene.name("child"), async () => {
@@ -168,7 +168,7 @@ onStores("cancel", everyStore, (test) => {
     expect(error.message).toContain('run "child" was cancelled');
   });
 
-  test("of a run without a worker, after a person has resolved its step: what the person said is recorded", async ({ scene }) => {
+  test("of a run without a worker records the resolution that a person has given for its step", async ({ scene }) => {
     const charge = step(scene.name("charge"), async (): Promise<string> => Promise.reject(new Error("socket hang up")), {
       effect: "atMostOnce",
     });
@@ -185,7 +185,7 @@ onStores("cancel", everyStore, (test) => {
     expect((await readJournal(id, { store })).filter(({ type }) => type === "done")).toHaveLength(1);
   });
 
-  test("of a run whose last worker died in a step: the step is in doubt, and a person can resolve it", async ({ scene }) => {
+  test("of a run whose last worker died in a step leaves the step in doubt, and a person can resolve it", async ({ scene }) => {
     const reached = gate();
     const hang = step(
       "hang",
@@ -211,7 +211,7 @@ onStores("cancel", everyStore, (test) => {
     expect((await store.runs.read(id))?.unsettled).toBe(0);
   });
 
-  test("without a worker, by a process that dies after it has claimed the run: the next cancel ends it", async ({ scene }) => {
+  test("without a worker, by a process that dies after it has claimed the run: the next cancel ends the run", async ({ scene }) => {
     const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
     const doomed = mortal(await scene.open());
     const commit = async (batch: { run?: RunOperation }) => {
@@ -230,7 +230,7 @@ onStores("cancel", everyStore, (test) => {
     expect(await story(store, run.id)).toEqual([expect.stringMatching(/^claim /), "cancel run", "end cancelled"]);
   });
 
-  test("twice, from two processes at once, and of an ended run: nothing more happens", async ({ scene }) => {
+  test("has no further effect when it is repeated, sent from two processes at once, or sent to an ended run", async ({ scene }) => {
     const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
     const quick = workflow(scene.name("quick"), async () => "done");
     const { store } = await scene.work();
@@ -247,7 +247,7 @@ onStores("cancel", everyStore, (test) => {
     expect(await ended.status).toBe("completed");
   });
 
-  test("from another process, while a step runs", async ({ scene }) => {
+  test("works from another process while a step runs", async ({ scene }) => {
     const called = gate();
     const slow = step("slow", async () => {
       const { signal } = getStepMetadata();
@@ -263,7 +263,7 @@ onStores("cancel", everyStore, (test) => {
     await expect(outside.returnValue).rejects.toThrow(RunCancelledError);
   });
 
-  test("a step that is about to begin does not begin any more", async ({ scene }) => {
+  test("prevents a step from starting that is about to begin", async ({ scene }) => {
     const calls: string[] = [];
     const first = step("first", async () => void calls.push("first"));
     const second = step("second", async () => void calls.push("second"));
@@ -283,11 +283,11 @@ onStores("cancel", everyStore, (test) => {
     expect(calls).toEqual(["first"]);
     const lines = await story(store, started.id);
     expect(lines.at(-1)).toBe("end cancelled");
-    // Its entry was written, so what became of it has to be written, too.
+    // The entry of the call was written, so its verdict has to be written, too.
     if (lines.includes("step second#0")) expect(lines).toContain("fail second#0");
   });
 
-  test("a cancelled run survives a takeover: it ends cancelled, nothing is run again", async ({ scene }) => {
+  test("survives a takeover: the run ends cancelled, and no step is run again", async ({ scene }) => {
     const called = gate();
     let calls = 0;
     const deaf = step("deaf", async () => {
@@ -307,7 +307,7 @@ onStores("cancel", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("in a workflow, runs cannot be cancelled or woken directly", async ({ scene }) => {
+  test("cannot be called directly in a workflow, and neither can wakeUp", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => {
       const other = getRun("other");
       const asked = await Promise.allSettled([other.cancel(), other.wakeUp()]);

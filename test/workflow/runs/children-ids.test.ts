@@ -18,8 +18,8 @@ import { everyStore, onStores, shortMs } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { story, untilReleased } from "../scene.js";
 
-onStores("children with ids of their own", everyStore, (test) => {
-  test("an id of another workflow's run: RunMismatchError, the same after a replay", async ({ scene }) => {
+onStores("children that are started with an id", everyStore, (test) => {
+  test("the id of another workflow's run gives RunMismatchError, and the same after a replay", async ({ scene }) => {
     const invoice = workflow(scene.name("invoice"), async () => "an invoice");
     const name = scene.name("order");
     const order = workflow(name, async () => "an order");
@@ -38,7 +38,7 @@ onStores("children with ids of their own", everyStore, (test) => {
     expect(await story(store, run.id)).toContain(`started child ${name}#0`);
   });
 
-  test("an id of a run with another input: mismatch is true; refused with onMismatch", async ({ scene }) => {
+  test('the id of a run with another input sets mismatch to true, or throws with onMismatch: "refuse"', async ({ scene }) => {
     const child = workflow(scene.name("child"), async (n: number) => n);
     const parent = workflow(scene.name("parent"), async () => {
       const [same, other] = [await start(child, [1], { id: "one" }), await start(child, [2], { id: "one" })];
@@ -58,7 +58,7 @@ onStores("children with ids of their own", everyStore, (test) => {
     expect(await run.returnValue).toEqual([false, true, true, false, false, 1, 3]);
   });
 
-  test("the worker dies before it has journaled what the id belongs to: the next worker finds the same", async ({ scene }) => {
+  test("if the worker dies before it has journaled the answer to the start, the next worker gets the same answer", async ({ scene }) => {
     const other = workflow(scene.name("other"), async () => "other");
     const child = workflow(scene.name("child"), async () => "child");
     const parent = workflow(scene.name("parent"), async () => {
@@ -75,7 +75,7 @@ onStores("children with ids of their own", everyStore, (test) => {
     expect(await getRun("p", { store }).returnValue).toEqual(["RunMismatchError", "child"]);
   });
 
-  test("a journal of 0.1.0, which says nothing about the answer to a start, replays as it was", async ({ scene }) => {
+  test("a journal of 0.1.0, which does not have the answer to a start, replays as before", async ({ scene }) => {
     const [name, childName] = [scene.name("parent"), scene.name("child")];
     const other = workflow(scene.name("other"), async () => "another workflow's");
     const child = workflow(childName, async () => "child's");
@@ -100,7 +100,7 @@ onStores("children with ids of their own", everyStore, (test) => {
     expect(await getRun("p", { store }).status).toBe("completed");
   });
 
-  test("a run that is removed while another run waits for it: RunNotFoundError, the same after a replay", async ({ scene }) => {
+  test("a run that is removed while another run waits for it gives RunNotFoundError, and the same after a replay", async ({ scene }) => {
     const finish = gate();
     const wait = step("wait", async () => await finish.opened);
     const short = workflow(scene.name("short"), async () => await wait());
@@ -128,13 +128,13 @@ onStores("children with ids of their own", everyStore, (test) => {
     expect(await getRun("p", { store }).returnValue).toEqual(["short", "replayed"]);
   });
 
-  test("two runs that wait for each other: one of them gets an error, and the other its result", async ({ scene }) => {
+  test("of two runs that wait for each other, one gets an error and the other one its result", async ({ scene }) => {
     const runs = await started(ring(scene.name("ring")), ["a", "b"], await scene.open());
     await scene.work();
     expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual(["a: RunCycleError a, b", "b: a: RunCycleError a, b"]);
   });
 
-  test("a child that waits for its parent, a longer cycle, and a run that waits for itself", async ({ scene }) => {
+  test("a child that waits for its parent, a longer cycle and a run that waits for itself get RunCycleError", async ({ scene }) => {
     const cycle = ring(scene.name("ring"));
     const nested: Workflow<[string], string> = workflow(scene.name("nested"), async (id: string): Promise<string> => {
       const child = await start(inner, [id]);
@@ -153,20 +153,20 @@ onStores("children with ids of their own", everyStore, (test) => {
     expect(results.every((result) => result.endsWith("c1: RunCycleError c1, c2, c3, c4"))).toBe(true);
   });
 
-  test("a cycle on a worker with no room", async ({ scene }) => {
+  test("a cycle is found on a worker without free capacity", async ({ scene }) => {
     const runs = await started(ring(scene.name("ring")), ["a", "b"], await scene.open());
     await scene.work({ concurrency: 1 });
     expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual(["a: RunCycleError a, b", "b: a: RunCycleError a, b"]);
   });
 
-  test("a cycle over two workers", async ({ scene }) => {
+  test("a cycle is found across two workers", async ({ scene }) => {
     const runs = await started(ring(scene.name("ring")), ["a", "b"], await scene.open());
     await scene.work({ concurrency: 1 });
     await scene.work({ concurrency: 1 });
     expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual(["a: RunCycleError a, b", "b: a: RunCycleError a, b"]);
   });
 
-  test("runs that wait for each other and can still go on are left alone: a sleep, a hook, a step", async ({ scene }) => {
+  test("runs that wait for each other but can still continue by a sleep, a hook or a step are left alone", async ({ scene }) => {
     const released = gate();
     const hold = step("hold", async () => await released.opened);
     const patient: Workflow<[string, string], string> = workflow(
@@ -188,7 +188,7 @@ onStores("children with ids of their own", everyStore, (test) => {
     await until(
       "three seconds have passed",
       async () =>
-        (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1, limit: 1 })).now > (await a.createdAt).getTime() + 3000,
+        (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1, limit: 1 })).now > (await a.createdAt).getTime() + 3000,
     );
     expect([await a.status, await b.status]).toEqual(["running", "running"]);
     released.open();
@@ -196,7 +196,7 @@ onStores("children with ids of their own", everyStore, (test) => {
   });
 });
 
-/** A handle whose process dies when it asks for this run. */
+/** A store whose process dies when it reads this run. */
 function diesAtRead(of: Store, id: string): { readonly store: Store; readonly died: Promise<void> } {
   const doomed = mortal(of);
   const died = gate();
@@ -211,7 +211,7 @@ function diesAtRead(of: Store, id: string): { readonly store: Store; readonly di
   return { store: Object.create(doomed.store, { runs }) as Store, died: died.opened };
 }
 
-/** Each run waits for the next one by its id, the last one for the first, and says what it got. */
+/** Each run waits for the next one by its id, the last one for the first, and returns what it got. */
 function ring(name: string): Workflow<[string[], number], string> {
   const self: Workflow<[string[], number], string> = workflow(name, async (ids: string[], place: number): Promise<string> => {
     const next = (place + 1) % ids.length;

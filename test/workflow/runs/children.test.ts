@@ -7,7 +7,7 @@ import { until } from "../../kit/until.js";
 import { story, untilReleased } from "../scene.js";
 
 onStores("children", everyStore, (test) => {
-  test("a child's result, and its id: derived from its parent and its place", async ({ scene }) => {
+  test("a child returns its result, and its id is derived from its parent and its place in the code", async ({ scene }) => {
     const double = step("double", async (n: number) => n * 2);
     const child = workflow(scene.name("child"), async (n: number) => await double(n));
     const parent = workflow(scene.name("parent"), async () => {
@@ -52,7 +52,7 @@ onStores("children", everyStore, (test) => {
     expect((await listRuns({ store })).items).toHaveLength(3);
   });
 
-  test("a child's failure and its cancel reject in the parent", async ({ scene }) => {
+  test("a failed or cancelled child rejects in the parent", async ({ scene }) => {
     const failing = workflow(scene.name("failing"), async () => Promise.reject(new Error("child's own")));
     const sleeping = workflow(scene.name("sleeping"), async () => await sleep("1h"));
     const parent = workflow(scene.name("parent"), async () => {
@@ -74,7 +74,7 @@ onStores("children", everyStore, (test) => {
     ]);
   });
 
-  test("an uncaught failure of a child fails the parent, down to the first cause", async ({ scene }) => {
+  test("an uncaught failure of a child fails the parent, with the first cause at the end of the chain", async ({ scene }) => {
     const failing = workflow(scene.name("failing"), async () => Promise.reject(new Error("the first cause")));
     const parent: Workflow<[], unknown> = workflow(scene.name("parent"), async () => await (await start(failing)).returnValue);
     const grand = workflow(scene.name("grand"), async () => await (await start(parent)).returnValue);
@@ -83,7 +83,7 @@ onStores("children", everyStore, (test) => {
     expect((error as Error).message).toContain("the first cause");
   });
 
-  test("a child of a child of a child", async ({ scene }) => {
+  test("children can have children, at any depth", async ({ scene }) => {
     const name = scene.name("tree");
     const tree: Workflow<[number], number> = workflow(name, async (depth: number): Promise<number> => {
       if (depth === 0) return 1;
@@ -95,7 +95,7 @@ onStores("children", everyStore, (test) => {
     expect((await listRuns({ store, workflow: name, limit: 100 })).items).toHaveLength(15);
   });
 
-  test("more children than the worker has room for: parents make room while they wait", async ({ scene }) => {
+  test("parents free their slot while they wait, so that more children run than the worker has slots", async ({ scene }) => {
     const name = scene.name("tree");
     const tree: Workflow<[number], number> = workflow(name, async (depth: number): Promise<number> => {
       if (depth === 0) return 1;
@@ -106,7 +106,7 @@ onStores("children", everyStore, (test) => {
     expect(await (await start(tree, [3], { store })).returnValue).toBe(8);
   });
 
-  test("a child with an id that exists already: that run, whoever started it", async ({ scene }) => {
+  test("a child with an existing id is that run, even if another caller started it", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => ++calls);
     const shared = workflow(scene.name("shared"), async () => await count());
@@ -121,7 +121,7 @@ onStores("children", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("the same, while somebody else's run is still running", async ({ scene }) => {
+  test("the same holds while the run of the other caller is still running", async ({ scene }) => {
     const waiting = workflow(scene.name("waiting"), async () => await createHook({ token: "t" }));
     const parent = workflow(scene.name("parent"), async () => await (await start(waiting, [], { id: "w" })).returnValue);
     const { store } = await scene.work();
@@ -145,7 +145,7 @@ onStores("children", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("a parent need not wait: the child goes on without it", async ({ scene }) => {
+  test("a child continues without its parent if the parent does not wait for it", async ({ scene }) => {
     const child = workflow(scene.name("child"), async () => {
       await sleep(20);
       return "grown up";
@@ -156,7 +156,7 @@ onStores("children", everyStore, (test) => {
     expect(await getRun(id, { store }).returnValue).toBe("grown up");
   });
 
-  test("a parent that waits long leaves the worker; the child's end brings it back", async ({ scene }) => {
+  test("a parent that waits for long is released, and the child's end wakes it", async ({ scene }) => {
     const child = workflow(scene.name("child"), async () => await createHook({ token: "t" }));
     const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
     const { store, worker } = await scene.work();
@@ -168,7 +168,7 @@ onStores("children", everyStore, (test) => {
     expect(await run.returnValue).toBe("come back");
   });
 
-  test("children are worked on by other processes, too", async ({ scene }) => {
+  test("children are executed by other processes, too", async ({ scene }) => {
     const child = workflow(scene.name("child"), async (n: number) => n + 1);
     const parent = workflow(scene.name("parent"), async () => await (await start(child, [1])).returnValue);
     const { store } = await scene.work({ workflows: [parent] });
@@ -177,7 +177,7 @@ onStores("children", everyStore, (test) => {
     expect(await run.returnValue).toBe(2);
   });
 
-  test("start() inside a step: an id from its stepId, so that a retry starts the same run", async ({ scene }) => {
+  test("start() inside a step derives the id from its stepId, so that a retry starts the same run", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => ++calls);
     const child = workflow(scene.name("child"), async (n: number) => [n, await count()]);
@@ -199,7 +199,9 @@ onStores("children", everyStore, (test) => {
     expect((await listRuns({ store })).items).toHaveLength(3);
   });
 
-  test("the result of a run that this workflow did not start is asked for in a step: anything else says so", async ({ scene }) => {
+  test("the result of a run that the workflow did not start can be read in a step; in the workflow code it is an error that says so", async ({
+    scene,
+  }) => {
     const other = workflow(scene.name("other"), async () => "other's");
     const ask = step("ask", async (id: string) => await getRun<string>(id, { store }).returnValue);
     const parent = workflow(scene.name("parent"), async () => {
@@ -213,7 +215,7 @@ onStores("children", everyStore, (test) => {
     expect(asked).toBe("other's");
   });
 
-  test("a workflow that is called in a workflow is just that function: its steps are its caller's", async ({ scene }) => {
+  test("a workflow that is called in a workflow is a plain function: its steps belong to the caller", async ({ scene }) => {
     const add = step("add", async (n: number) => n + 1);
     const part = workflow(scene.name("part"), async (n: number) => await add(n));
     const whole = workflow(scene.name("whole"), async () => (await part(1)) + (await part(10)));

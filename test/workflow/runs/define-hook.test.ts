@@ -5,7 +5,7 @@ import { expect, test as plain } from "vitest";
 import { onStores } from "../../kit/scene.js";
 import { untilStatus } from "../scene.js";
 
-/** As a schema library would make it: refuses what is no number of cents, and makes an integer of it. */
+/** As a schema library would make it: accepts a number of cents and converts it to an integer. */
 const cents = {
   "~standard": {
     version: 1 as const,
@@ -20,7 +20,7 @@ const cents = {
 };
 
 onStores("defineHook", ["memory"], (test) => {
-  test("what the schema makes of a payload is sent; what it refuses is not", async ({ scene }) => {
+  test("a payload is sent as the schema returns it; a payload that the schema rejects is not sent", async ({ scene }) => {
     const paid = defineHook<{ amount: number }>({ schema: cents });
     const order = workflow(scene.name("order"), async () => {
       using hook = paid.create({ token: "paid" });
@@ -48,6 +48,6 @@ onStores("defineHook", ["memory"], (test) => {
   });
 });
 
-plain("a schema that is none is refused when the hook is defined", () => {
+plain("an invalid schema is refused when the hook is defined", () => {
   expect(() => defineHook({ schema: {} as never })).toThrow(/schema: must be a Standard Schema/);
 });

@@ -6,12 +6,12 @@ import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { untilReleased, untilStatus } from "../scene.js";
 
-/** Versions of one workflow: the same name at the same place, as a deployment would have it. */
+/** Versions of one workflow: the same name at the same place, as after a deployment. */
 function version<Args extends unknown[], Result>(name: string, fn: (...args: Args) => Promise<Result>): Workflow<Args, Result> {
   return workflow(name, fn);
 }
 
-/** Steps of two versions of one application. Each counts its calls by run. */
+/** Steps of two versions of one application. Each records its calls by run. */
 function versions(scene: Scene) {
   const name = scene.name("deployed");
   const calls: string[] = [];
@@ -33,7 +33,7 @@ function versions(scene: Scene) {
   return { calls, oldCode, newCode };
 }
 
-/** Less than the minute that a worker waits when no other worker can execute a run. */
+/** Less than the minute that a worker waits if no other worker can execute a run. */
 const soonMs = 30_000;
 const ids = Array.from({ length: 20 }, (_, i) => `r${i}`);
 
@@ -48,10 +48,10 @@ onStores("rolling deploys", everyStore, (test) => {
     "2 old workers and 2 new ones, runs of old code": { old: 2, new: 2, started: "old" },
   } as const;
   for (const [title, mix] of Object.entries(mixes)) {
-    test(`${title}: all end within seconds, each step ran once`, async ({ scene }) => {
+    test(`${title}: all end within seconds, and each step ran once`, async ({ scene }) => {
       const { calls, oldCode, newCode } = versions(scene);
       const code = mix.started === "new" ? newCode : oldCode;
-      // They have begun under their own code before the other workers see them.
+      // The runs have begun under their own code before the other workers see them.
       const { store, worker } = await scene.work({ workflows: [code] as never });
       await startAll(code, store);
       for (const id of ids) await untilReleased(store, id);
@@ -70,7 +70,7 @@ onStores("rolling deploys", everyStore, (test) => {
     });
   }
 
-  test("when every worker has diverged, the run waits and says under which workers; a new worker gets it at once", async ({ scene }) => {
+  test("if every worker has diverged, the run waits and names those workers; a new worker claims it at once", async ({ scene }) => {
     const { oldCode, newCode } = versions(scene);
     const { store, worker } = await scene.work({ workflows: [newCode] as never });
     await start(newCode, ["r"], { id: "r", store });
@@ -99,7 +99,7 @@ onStores("rolling deploys", everyStore, (test) => {
     await worker.stop();
     await getRun("r", { store }).wakeUp();
     const old = await scene.work({ workflows: [oldCode] as never, auto: false });
-    // It shows signs of life, and looks only when the test lets it look.
+    // Sends heartbeats, and polls only when the test calls tick().
     const fresh = await scene.work({ workflows: [newCode] as never, auto: false });
     await until("both are in the list of workers", async () => (await store.runs.workers()).filter(({ live }) => live).length === 2);
     expect(await old.worker.tick()).toBe(1);
@@ -116,7 +116,7 @@ onStores("rolling deploys", everyStore, (test) => {
     expect(await getRun("r", { store }).returnValue).toBe("new");
   });
 
-  test("mail for a diverged run is offered to all workers, and read by one that can", async ({ scene }) => {
+  test("mail for a diverged run is offered to all workers, and consumed by one that can execute the run", async ({ scene }) => {
     const name = scene.name("mailed");
     const note = step("note", async () => "noted");
     const other = step("other", async () => "other");
@@ -135,12 +135,12 @@ onStores("rolling deploys", everyStore, (test) => {
   });
 });
 
-/** The store's time. */
+/** The store's clock. */
 async function timeOf(store: Store): Promise<number> {
-  return (await store.runs.claim({ owner: "nobody", workflows: [], leaseMs: 1000, limit: 1 })).now;
+  return (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1000, limit: 1 })).now;
 }
 
-/** Makes the worker's minute be over: another owner has the run for a moment, and releases it as the worker had. */
+/** Ends the worker's minute: another owner claims the run for a moment and releases it as the worker had. */
 async function claimAndAvoid(store: Store, owner: string): Promise<boolean> {
   const { claimed, now } = await store.runs.claim({ owner: "for a moment", workflows: [], run: "r", leaseMs: 10_000, limit: 1 });
   const run = claimed[0]?.run;

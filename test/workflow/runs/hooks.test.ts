@@ -18,7 +18,7 @@ import { until } from "../../kit/until.js";
 import { story, untilReleased } from "../scene.js";
 
 onStores("hooks", everyStore, (test) => {
-  test("awaited, it gives the payload", async ({ scene }) => {
+  test("awaiting a hook returns the payload", async ({ scene }) => {
     const approval = workflow(scene.name("approval"), async () => {
       const hook = createHook<{ approved: boolean; at: Date }>({ token: "approval:1" });
       const { approved, at } = await hook;
@@ -30,18 +30,18 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual([true, new Date(7)]);
   });
 
-  test("a run that waits longer leaves the worker, and comes back for its payload", async ({ scene }) => {
+  test("a run that waits for long is released, and claimed again for its payload", async ({ scene }) => {
     const approval = workflow(scene.name("approval"), async () => await createHook({ token: "t" }));
     const { store, worker } = await scene.work();
     const run = await start(approval, [], { store });
     await untilReleased(store, run.id);
-    // The store says so before the worker hears of it.
+    // The store shows it before the worker notices.
     await until("the worker has nothing left", () => worker.running === 0);
     await resumeHook("t", "late", { store });
     expect(await run.returnValue).toBe("late");
   });
 
-  test("for await: one payload after the other", async ({ scene }) => {
+  test("for await yields one payload after the other", async ({ scene }) => {
     const chat = workflow(scene.name("chat"), async () => {
       const hook = createHook<string>({ token: "chat" });
       const heard: string[] = [];
@@ -57,7 +57,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["hello", "how are you", "bye"]);
   });
 
-  test("payloads that come while nobody awaits are kept, in order", async ({ scene }) => {
+  test("payloads that arrive before the code awaits them are kept in order", async ({ scene }) => {
     const [called, free] = [gate(), gate()];
     const busy = step("busy", async () => {
       called.open();
@@ -77,7 +77,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("payloads come in order also when they are sent at once from two handles", async ({ scene }) => {
+  test("payloads that are sent at the same time from two handles arrive in one order", async ({ scene }) => {
     const queue = workflow(scene.name("queue"), async () => {
       const hook = createHook<string>({ token: "queue" });
       const heard: string[] = [];
@@ -123,7 +123,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await getRun(run.id, { store }).returnValue).toEqual([1, 2, 3]);
   });
 
-  test("a token belongs to one active hook: getConflict says so, and awaiting it rejects", async ({ scene }) => {
+  test("a token belongs to one active hook: getConflict reports the conflict, and awaiting the second hook rejects", async ({ scene }) => {
     const holder = workflow(scene.name("holder"), async () => await createHook({ token: "mine" }));
     const second = workflow(scene.name("second"), async () => {
       const hook = createHook({ token: "mine" });
@@ -154,7 +154,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await first.returnValue).toBe("for the first");
   });
 
-  test("resumeHook takes a hook, and answers with its token and run; so does the resume of a defined hook", async ({ scene }) => {
+  test("resumeHook accepts a hook and returns its token and run; so does the resume of a defined hook", async ({ scene }) => {
     const approval = defineHook<number>();
     const waiting = workflow(scene.name("waiting"), async () => {
       const hook = approval.create({ token: "t" });
@@ -211,7 +211,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["HookConflictError", null, "payload"]);
   });
 
-  test("the token is free again after dispose, after using, and after the end", async ({ scene }) => {
+  test("the token is free again after dispose, after using and after the run's end", async ({ scene }) => {
     const disposing = workflow(scene.name("disposing"), async () => {
       const hook = createHook({ token: "t" });
       await hook;
@@ -260,7 +260,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await third.returnValue).toBe("free");
   });
 
-  test("a resume with a key counts once: while it waits, and after it was consumed", async ({ scene }) => {
+  test("a resume with a key is delivered once, while the first one waits and after it was consumed", async ({ scene }) => {
     const queue = workflow(scene.name("queue"), async () => {
       const hook = createHook<string>({ token: "queue" });
       return [await hook, await hook, await hook];
@@ -290,7 +290,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual([1, 2]);
   });
 
-  test("right after a start the hook is not there yet: resumeHook waits for it", async ({ scene }) => {
+  test("resumeHook right after a start waits until the hook exists", async ({ scene }) => {
     const prepare = step("prepare", async () => "prepared");
     const approval = workflow(scene.name("approval"), async (token: string) => {
       await prepare();
@@ -304,7 +304,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual([1, 2]);
   });
 
-  test("waitMs says how long it waits; what is no duration is refused", async ({ scene }) => {
+  test("waitMs sets how long resumeHook waits; an invalid duration is refused", async ({ scene }) => {
     const late = workflow(scene.name("late"), async () => {
       await createHook({ token: "go on" });
       return await createHook({ token: "late" });
@@ -319,15 +319,15 @@ onStores("hooks", everyStore, (test) => {
     expect(await run.returnValue).toBe(1);
   });
 
-  test("an unknown token is an error of its own, and so is an ended run's", async ({ scene }) => {
+  test("an unknown token gives HookNotFoundError; an invalid payload or key gives InvalidInputError", async ({ scene }) => {
     const store = await scene.open();
-    await expect(resumeHook("nobody", 1, { store })).rejects.toThrow(HookNotFoundError);
-    await expect(getHookByToken("nobody", { store })).rejects.toThrow(HookNotFoundError);
-    await expect(resumeHook("nobody", () => 1, { store })).rejects.toThrow(InvalidInputError);
-    await expect(resumeHook("nobody", 1, { store, key: "" })).rejects.toThrow(InvalidInputError);
+    await expect(resumeHook("missing", 1, { store })).rejects.toThrow(HookNotFoundError);
+    await expect(getHookByToken("missing", { store })).rejects.toThrow(HookNotFoundError);
+    await expect(resumeHook("missing", () => 1, { store })).rejects.toThrow(InvalidInputError);
+    await expect(resumeHook("missing", 1, { store, key: "" })).rejects.toThrow(InvalidInputError);
   });
 
-  test("getHookByToken: run, metadata, time", async ({ scene }) => {
+  test("getHookByToken returns run, metadata and time", async ({ scene }) => {
     const rich = workflow(scene.name("rich"), async () => {
       await Promise.all([createHook({ token: "rich", metadata: { for: new Set(["finance"]) } }), createHook({ token: "bare" })]);
     });
@@ -347,19 +347,19 @@ onStores("hooks", everyStore, (test) => {
     await expect(getHookByToken("rich", { store })).rejects.toThrow(HookNotFoundError);
   });
 
-  test("without a token it gets one that nobody can guess, and the same after a takeover", async ({ scene }) => {
+  test("a hook without a token gets an unguessable one, which stays the same after a takeover", async ({ scene }) => {
     const tokens: string[] = [];
-    const tell = step("tell", async (token: string) => void tokens.push(token));
+    const publish = step("publish", async (token: string) => void tokens.push(token));
     const secret = workflow(scene.name("secret"), async () => {
       const hook = createHook<number>();
-      await tell(hook.token);
+      await publish(hook.token);
       const first = await hook;
-      await tell(hook.token);
+      await publish(hook.token);
       return first;
     });
     const doomed = await scene.workAndDie();
     const run = await start(secret, [], { store: doomed.store });
-    await until("it has told its token", () => tokens.length === 1);
+    await until("the step has published the token", () => tokens.length === 1);
     doomed.die();
     const { store } = await scene.work();
     await until("the next worker has it", async () => (await story(store, run.id)).some((line) => line.startsWith("claim")));
@@ -394,7 +394,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await getRun(run.id, { store: next.store }).returnValue).toBe("HookConflictError");
   });
 
-  test("a hook or a timeout, whichever comes first", async ({ scene }) => {
+  test("a hook and a timeout can race", async ({ scene }) => {
     const waiting = workflow(scene.name("waiting"), async (ms: number) => {
       const hook = createHook({ token: `t${ms}` });
       return await Promise.race([hook, sleep(ms).then(() => "too late")]);
@@ -407,7 +407,7 @@ onStores("hooks", everyStore, (test) => {
     expect(await Promise.all([late.returnValue, inTime.returnValue])).toEqual(["too late", "in time"]);
   });
 
-  test("bad tokens are refused in the workflow", async ({ scene }) => {
+  test("invalid tokens are refused in the workflow", async ({ scene }) => {
     const bad = workflow(scene.name("bad"), async () => {
       const errors: boolean[] = [];
       for (const token of ["", "x".repeat(513), 5]) {
@@ -424,6 +424,6 @@ onStores("hooks", everyStore, (test) => {
   });
 });
 
-plain("outside of a workflow a hook is an error", () => {
+plain("createHook outside of a workflow is an error", () => {
   expect(() => createHook()).toThrow(ContextError);
 });

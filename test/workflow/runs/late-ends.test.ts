@@ -8,7 +8,7 @@ import { everyStore, onStores, type Scene, shortMs } from "../../kit/scene.js";
 import { settled, until } from "../../kit/until.js";
 import { untilStatus } from "../scene.js";
 
-/** A body that does not hear its signal, and ends when it is told to. */
+/** A body that ignores its signal and ends when the test frees it. */
 class Deaf {
   readonly called = gate<string>();
   readonly freed = gate<unknown>();
@@ -38,7 +38,7 @@ const strict = {
   reconcile: { effect: "reconcile", reconcile: () => "unknown" as const },
 } satisfies Record<string, StepOptions<[], unknown>>;
 
-/** A run that ends while its step runs: it lost a race. */
+/** A run that ends while its step runs, because the step lost a race. */
 async function outlive(scene: Scene, deaf: Deaf, { store: given, retentionMs }: { store?: Store; retentionMs?: number } = {}) {
   const quick = step("quick", async () => "quick");
   const race = workflow(scene.name("race"), async () => {
@@ -63,7 +63,7 @@ async function unsettled(store: Store): Promise<number | undefined> {
   return (await store.runs.read("r"))?.unsettled;
 }
 
-/** Holds back entries after the end, and tells of the first. */
+/** Holds back entries that are appended after the end, and reports the first. */
 function holdingLate(store: Store) {
   const [reached, freed] = [gate(), gate()];
   const commit = async (batch: { run?: RunOperation }) => {
@@ -78,7 +78,7 @@ function holdingLate(store: Store) {
 
 onStores("a step that outlives its run", everyStore, (test) => {
   for (const [effect, options] of Object.entries(strict)) {
-    test(`${effect}: unknown, then its true result`, async ({ scene }) => {
+    test(`${effect}: is unknown first, then has its real result`, async ({ scene }) => {
       const deaf = new Deaf(options);
       const { store, stepId } = await outlive(scene, deaf);
       expect(await verdict(store, stepId)).toMatch(/^unknown/);
@@ -94,7 +94,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
       expect(await getRun("r", { store }).returnValue).toBe("quick");
     });
 
-    test(`${effect}: what it throws leaves it in doubt, but for what says that nothing happened`, async ({ scene }) => {
+    test(`${effect}: stays in doubt if it throws, unless the error says that nothing was applied`, async ({ scene }) => {
       const deaf = new Deaf(options);
       const { store, stepId } = await outlive(scene, deaf);
       deaf.freed.open(effect === "reconcile" ? new FatalError("declined") : new NotApplied("declined"));
@@ -102,7 +102,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
       expect(await verdict(store, stepId)).toBe("failed late");
     });
 
-    test(`${effect}: any other error is written down, for the person who looks`, async ({ scene }) => {
+    test(`${effect}: journals any other error, for the person who resolves the step`, async ({ scene }) => {
       const deaf = new Deaf(options);
       const { store, stepId, ref } = await outlive(scene, deaf);
       deaf.freed.open(new TypeError("socket hang up"));
@@ -113,7 +113,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     });
   }
 
-  test("idempotent: abandoned, and its true result all the same", async ({ scene }) => {
+  test("idempotent: is abandoned first, then has its real result", async ({ scene }) => {
     const deaf = new Deaf({});
     const { store, stepId } = await outlive(scene, deaf);
     expect(await verdict(store, stepId)).toBe("failed abandoned");
@@ -122,7 +122,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     await until("its end is recorded", async () => (await verdict(store, stepId)) === "completed late");
   });
 
-  test("a cancelled run: unknown, then its true result", async ({ scene }) => {
+  test("of a cancelled run: is unknown first, then has its real result", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const waits = workflow(scene.name("waits"), async () => await deaf.step());
     const { store } = await scene.work({ workflows: [waits] });
@@ -135,7 +135,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     await until("its end is recorded", async () => (await verdict(store, stepId)) === "completed late");
   });
 
-  test("a step that is in doubt already when its run is cancelled stays in doubt, and can be resolved", async ({ scene }) => {
+  test("that is in doubt already when its run is cancelled stays in doubt, and can be resolved", async ({ scene }) => {
     const called = gate<string>();
     const lost = step(
       "lost",
@@ -157,7 +157,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect([await verdict(store, stepId), await unsettled(store)]).toEqual(["failed resolved", 0]);
   });
 
-  test("cancelled after its process died: in doubt, also in the class that would have been asked about", async ({ scene }) => {
+  test("whose process died before the run was cancelled is in doubt, also in class reconcile", async ({ scene }) => {
     const called = gate<string>();
     const reconcileAfterMs = 3_600_000;
     const asked = step(
@@ -179,7 +179,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect([await verdict(store, stepId), await unsettled(store)]).toEqual([expect.stringMatching(/^unknown/), 1]);
   });
 
-  test("cancelled while other code has it: in doubt", async ({ scene }) => {
+  test("whose run is cancelled under diverged code is in doubt", async ({ scene }) => {
     const called = gate<string>();
     const deed = step(
       "deed",
@@ -203,7 +203,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect([await verdict(store, stepId), await unsettled(store)]).toEqual([expect.stringMatching(/^unknown/), 1]);
   });
 
-  test("the process dies before the late entry: it stays unknown, for a person", async ({ scene }) => {
+  test("stays unknown if the process dies before the late entry, and a person can resolve it", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const held = holdingLate(await scene.open());
     const { stepId } = await outlive(scene, deaf, { store: held.store });
@@ -213,7 +213,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect(await verdict(store, stepId)).toMatch(/^unknown/);
     await resolveStep({ runId: "r", stepId, attempt: 1, store }, { failed: new Error("not there") });
     expect(await verdict(store, stepId)).toBe("failed resolved");
-    // What was on its way when the process died comes late, and is refused.
+    // The entry that was in flight when the process died arrives late and is refused.
     const journal = await readJournal("r", { store });
     held.free();
     await settled();
@@ -221,7 +221,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect(await readJournal("r", { store })).toEqual(journal);
   });
 
-  test("the process dies after the late entry: its result is there", async ({ scene }) => {
+  test("has its result if the process dies after the late entry", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const inner = await scene.open();
     const written = gate();
@@ -239,7 +239,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     await expect(resolveStep({ ...ref, store }, "notApplied")).rejects.toThrow(NotUnknownError);
   });
 
-  test("of ten people, on two handles, exactly one resolves it", async ({ scene }) => {
+  test("is resolved by exactly one of ten people on two handles", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const { store, stepId, ref } = await outlive(scene, deaf);
     const handles = [store, await scene.open()];
@@ -249,14 +249,14 @@ onStores("a step that outlives its run", everyStore, (test) => {
     for (const answer of answers) if (answer.status === "rejected") expect(answer.reason).toBeInstanceOf(NotUnknownError);
     const resolved = (await readJournal("r", { store })).filter(({ detail }) => detail.includes("resolved"));
     expect(resolved).toHaveLength(1);
-    // The body's end never overwrites what a person has said.
+    // The body's end never overwrites the resolution of a person.
     deaf.freed.open("too late");
     await deaf.ended.opened;
     await settled();
     expect(await verdict(store, stepId)).toBe("completed resolved");
   });
 
-  test("the late owner and a person at the same moment: one of them is recorded", async ({ scene }) => {
+  test("has one verdict if the late owner and a person write at the same moment", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const held = holdingLate(await scene.open());
     const { store, stepId, ref } = await outlive(scene, deaf, { store: held.store });
@@ -271,7 +271,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect(await verdict(store, stepId)).toBe("completed resolved");
   });
 
-  test("is not purged before it is settled", async ({ scene }) => {
+  test("keeps its run from being purged until it is settled", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const { store, stepId, ref } = await outlive(scene, deaf, { retentionMs: 0 });
     await store.runs.purge(100);
@@ -283,7 +283,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     });
   });
 
-  test("stop waits for it within its grace", async ({ scene }) => {
+  test("is waited for by stop, within its grace", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const { store, stepId, worker } = await outlive(scene, deaf);
     const stopped = worker.stop({ graceMs: 20_000 });
@@ -293,7 +293,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect(await verdict(store, stepId)).toBe("completed late");
   });
 
-  test("a resolution that was accepted while the run ended is not lost", async ({ scene }) => {
+  test("does not lose a resolution that was accepted while the run ended", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const lost = step(
       "lost",
@@ -327,7 +327,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     const ref = { runId: "r", stepId: doubt?.stepId ?? "", attempt: 1, store: outside };
     await resolveStep(ref, { completed: "said in time" });
     freed.open();
-    // In one read: before the run has ended no step of it is unsettled.
+    // In one read: before the run has ended none of its steps is unsettled.
     await until("it is settled", async () => {
       const run = await store.runs.read("r");
       return run?.status === "completed" && run.unsettled === 0;
@@ -337,7 +337,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
 });
 
 onStores("a stall longer than the lease", everyStore, (test) => {
-  test("atMostOnce: its true result counts when no other worker took over", async ({ scene }) => {
+  test("atMostOnce: the real result counts if no other worker took the run over", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const waits = workflow(scene.name("waits"), async () => await deaf.step());
     const inner = await scene.open();
@@ -362,7 +362,7 @@ onStores("a stall longer than the lease", everyStore, (test) => {
 });
 
 onStores("a step that outlives its run, encrypted", ["memory"], (test) => {
-  test("a late entry whose reply was lost is known again, and a person still resolves once", async ({ scene }) => {
+  test("a late entry whose reply was lost is recognised, and a person can still resolve the step only once", async ({ scene }) => {
     const deaf = new Deaf(strict.atMostOnce);
     const encryption = { keys: [{ id: "k", key: Buffer.alloc(32, 7) }] };
     const inner = await scene.open({ encryption });

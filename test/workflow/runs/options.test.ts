@@ -33,7 +33,7 @@ import { writeRun } from "../steps/written-run.js";
 
 type Assignable = Record<string, unknown>;
 
-/** A step of a transformed file, whose properties the test may set; none of them stays. */
+/** A step of a transformed file, whose properties the test may set; they are removed after the test. */
 async function chargeStep() {
   const code = [
     "export const calls: string[] = [];",
@@ -77,7 +77,7 @@ const wrong: readonly [string, (charge: Assignable) => void, RegExp][] = [
     (charge) => (charge["options"] = { backoff: { minMS: 0 } }),
     /backoff: minMS: is not an option; did you mean "minMs"\?/,
   ],
-  ["options that are no object", (charge) => (charge["options"] = 3), /options: must be an object/],
+  ["options that are not an object", (charge) => (charge["options"] = 3), /options: must be an object/],
   ["a wrong value", (charge) => (charge["maxRetries"] = -1), /maxRetries: must be a whole number/],
 ];
 
@@ -93,7 +93,7 @@ test.each(wrong)("%s: start, work and tick refuse it, nothing is written, and no
   expect(await getRun("new", { store }).exists).toBe(false);
   expect(await getRun("waits", { store }).status).toBe("running");
   expect(calls).toEqual([]);
-  // Corrected, it goes on.
+  // With corrected options the run continues.
   for (const name of Object.keys(assigned)) delete assigned[name];
   assigned["maxRetries"] = 0;
   await worker.tick();
@@ -101,7 +101,7 @@ test.each(wrong)("%s: start, work and tick refuse it, nothing is written, and no
   expect(calls).toEqual(["a"]);
 });
 
-test("a worker that works by itself warns once and claims nothing until the option is corrected", async () => {
+test("a worker that polls warns once and claims nothing until the option is corrected", async () => {
   const warnings = captureWarnings();
   const { calls, assigned } = await chargeStep();
   const store = await memory();
@@ -119,7 +119,7 @@ test("a worker that works by itself warns once and claims nothing until the opti
   expect(about()).toHaveLength(1);
 });
 
-test("properties of the function that are no options of ours are left alone", async () => {
+test("properties of the function that are not options of ours are left alone", async () => {
   const { pay, assigned } = await chargeStep();
   Object.assign(assigned, { displayName: "Charge", schema: {}, id: 1, maxRetries: 0, options: { graceMs: 1, timeoutMs: undefined } });
   const store = await memory();
@@ -133,7 +133,7 @@ test("an option that is assigned while a run executes does not fail it", async (
   await work(store);
   const late = step("late", async () => {
     assigned["options"] = { maxRetries: 0, maxRetry: 0 };
-    // A step that starts a run is not refused for it, either.
+    // A step that starts a run does not refuse the start for it, either.
     return (await start(quiet, [], { store })).id;
   });
   const quiet = workflow("quiet", async () => "quiet");
@@ -144,7 +144,7 @@ test("an option that is assigned while a run executes does not fail it", async (
   expect(await (await start(both, [], { store })).returnValue).toContain("declined");
 });
 
-test("step and stepOptions refuse what they do not know, when they are called", async () => {
+test("step and stepOptions refuse unknown options when they are called", async () => {
   const { charge } = await chargeStep();
   expect(() => step("s", async () => {}, { retries: 0 } as never)).toThrow(
     'step "s": retries: is not an option; did you mean "maxRetries"?',
@@ -160,7 +160,7 @@ test("step and stepOptions refuse what they do not know, when they are called", 
   stepOptions(charge, { key: (order: number) => String(order) });
 });
 
-test("functions with options refuse those that they do not know, and suggest one", async () => {
+test("functions with options refuse unknown options and suggest one", async () => {
   const store = await memory();
   const run = workflow("w", async () => {});
   const typo = (options: object) => ({ store, ...options }) as never;
@@ -191,7 +191,7 @@ test("functions with options refuse those that they do not know, and suggest one
   );
 });
 
-test("in a workflow, too: the code can catch it, and a run that has its hook or child already goes on", async () => {
+test("they do so in a workflow, too: the code can catch it, and a run that already has its hook or child continues", async () => {
   const warnings = captureWarnings();
   const store = await memory();
   const child = workflow("child", async () => "child");
@@ -242,7 +242,7 @@ test("in a workflow, too: the code can catch it, and a run that has its hook or 
   expect(old).toBeTypeOf("function");
 });
 
-test("run.wakeUp refuses a misspelt name instead of ending all sleeps; run.cancel and webhookHandler refuse what they do not read", async () => {
+test("run.wakeUp refuses a misspelt option instead of ending all sleeps; run.cancel and webhookHandler refuse unknown options", async () => {
   const store = await memory();
   const worker = await work(store, { auto: false });
   const sleeper = workflow("sleeper", async () => await Promise.all([sleep("1d"), sleep("2d")]));
@@ -265,7 +265,7 @@ test("run.wakeUp refuses a misspelt name instead of ending all sleeps; run.cance
   );
 });
 
-test("a RetryableError and worker.stop with an option that they do not have do their work, and warn once", async () => {
+test("RetryableError and worker.stop still work with an unknown option, and warn once", async () => {
   const warnings = captureWarnings();
   const errors = [1, 2].map(() => new RetryableError("rate limited", { retryAfterMs: 5 } as never));
   expect(errors[0]?.message).toBe("rate limited");
@@ -278,7 +278,7 @@ test("a RetryableError and worker.stop with an option that they do not have do t
   expect(about('RetryableError: retryAfterMs is not an option; did you mean "retryAfter"?')).toHaveLength(1);
 });
 
-/** A workflow with a step inside, whose options the test sets. */
+/** A workflow that contains a step whose options the test sets. */
 async function nestedStep() {
   const code = [
     "export const calls: string[] = [];",
@@ -307,7 +307,7 @@ const wrongNested: readonly [string, object, RegExp][] = [
   ["an unknown option", { options: { maxRetry: 0 } }, /inner": maxRetry: is not an option; did you mean "maxRetries"\?/],
   ["a misspelt property", { maxRetires: 0 }, /did you mean "maxRetries"\?/],
   ["a wrong value", { maxRetries: -1 }, /maxRetries: must be a whole number/],
-  ["a key that is no function", { options: { key: "order" } }, /key: must be a function/],
+  ["a key that is not a function", { options: { key: "order" } }, /key: must be a function/],
 ];
 
 test.each(wrongNested)(
@@ -325,7 +325,7 @@ test.each(wrongNested)(
     const parked = () => warnings.filter(({ code, message: said }) => code === "ONCEFLOW_RUN_PARKED" && said.includes(run.id));
     await until("it warned", () => parked().length > 0);
     expect(parked()[0]?.message).toMatch(message);
-    // The same worker tries again, and does not warn again.
+    // The same worker tries again and does not warn again.
     await run.wakeUp();
     await until("it was tried again", async () => (await store.runs.read(run.id))?.epoch !== 1 && (await run.status) === "diverged");
     expect(calls).not.toContain("a");
@@ -334,7 +334,7 @@ test.each(wrongNested)(
     expect(await (await start(other, [], { store })).returnValue).toBe("other");
     await writeRun(store, { id: "waits", workflow: "workflow//outer.ts//other", events: [["unpark", "mail", 1]] as never });
     await until("another run is claimed", async () => (await getRun("waits", { store }).status) === "completed");
-    // A cancel needs no right options. Corrected, another worker goes on at once.
+    // A cancel works with wrong options. With corrected options another worker continues at once.
     const doomed = await start(outer, ["b"], { store });
     await until("the second run is parked", async () => (await doomed.status) === "diverged");
     await doomed.cancel();
@@ -349,7 +349,7 @@ test.each(wrongNested)(
   },
 );
 
-test("a step inside a workflow whose attempt had begun, and whose options cannot be read now, parks its run as well", async () => {
+test("a step inside a workflow whose attempt had begun, and whose options are now invalid, parks its run as well", async () => {
   const { calls, assigned } = await nestedStep();
   const store = await memory();
   assigned.now = { maxRetries: -1 };

@@ -7,7 +7,7 @@ import { durableStores, onStoresInTurn, type Scene } from "../../kit/scene.js";
 
 takeTurns();
 
-/** As an app has it: its workflows in one module, `configure` in the entry file. Effects are lines of its output. */
+/** As in an app: its workflows in one module, `configure` in the entry file. Effects are lines of its output. */
 const orders = `import { createHook, sleep, step, workflow } from "onceflow/workflow";
 const charge = step("charge", async () => {
   console.log("charge");
@@ -33,7 +33,7 @@ function runApp(scene: Scene, main: string, env: NodeJS.ProcessEnv = {}): Promis
   return runNode(["--no-warnings", "main.mjs"], { cwd, env: { STORE: scene.url, ...env } });
 }
 
-/** A run whose process was killed in the middle of its step, and whose lease is over. */
+/** A run whose process was killed during its step, and whose lease has expired. */
 async function killedInStep(scene: Scene): Promise<Store> {
   const main =
     'configure({ store: await store(), worker: { leaseMs } });\nawait start(order, [], { id: "o-1" });\nsetInterval(() => {}, 1000);';
@@ -44,7 +44,7 @@ async function killedInStep(scene: Scene): Promise<Store> {
 const untilEnded = 'while ((await getRun("o-1").status) !== "completed") await new Promise((go) => setTimeout(go, 20));';
 
 onStoresInTurn("the worker of a process", durableStores, (test, on) => {
-  test("configure({ worker: true }) in the entry file: a run of a killed process goes on after the restart, without a new start", async ({
+  test("configure({ worker: true }) in the entry file continues a run of a killed process after the restart, without a new start", async ({
     scene,
   }) => {
     await killedInStep(scene);
@@ -52,14 +52,14 @@ onStoresInTurn("the worker of a process", durableStores, (test, on) => {
     expect(await runApp(scene, main)).toMatchObject({ code: 0, stdout: "charge\ncharged\n" });
   });
 
-  test("an awaited returnValue begins the worker, and keeps the process alive until the run has ended", async ({ scene }) => {
+  test("awaiting returnValue starts the worker and keeps the process alive until the run has ended", async ({ scene }) => {
     await killedInStep(scene);
     const main =
       'const opened = await store();\nconfigure({ store: opened });\nconsole.log(await getRun("o-1").returnValue);\nawait opened.close();';
     expect(await runApp(scene, main)).toMatchObject({ code: 0, stdout: "charge\ncharged\n" });
   });
 
-  test("configure({ store }) alone, and worker: false, execute nothing; the caller is warned of runs that stand still", async ({
+  test("configure({ store }) alone, and worker: false, execute nothing; the caller gets a warning about runs that do not progress", async ({
     scene,
   }) => {
     const kept = await killedInStep(scene);
@@ -85,7 +85,7 @@ await opened.close();`;
     expect(await getRun("o-1", { store: kept }).status).toBe("running");
   });
 
-  test("the worker is in the list of workers with its workflows and the app's version, and leaves it when it stops", async ({ scene }) => {
+  test("the worker is listed with its workflows and the app's version, and is removed from the list when it stops", async ({ scene }) => {
     const main = `const opened = await store();
 configure({ store: opened, worker: true });
 let workers = [];
@@ -100,7 +100,7 @@ await opened.close();`;
     expect(await (await scene.open()).runs.workers()).toEqual([]);
   });
 
-  test("a store that cannot be opened is a warning, and an error at the next use", async () => {
+  test("a store that cannot be opened gives a warning, and an error at the next use", async () => {
     const cwd = appFolder({
       "orders.mjs": orders,
       "main.mjs": `${prelude}configure({ worker: true });\nawait new Promise((go) => process.on("warning", go));\nawait start(order).catch(({ message }) => console.log("start:", message));`,
@@ -110,7 +110,7 @@ await opened.close();`;
     expect(stdout).toMatch(/^start: .*nonsense/m);
   });
 
-  test("a step option that is wrong is a warning about that option, not about the store", async ({ scene }) => {
+  test("an invalid step option gives a warning about that option, not about the store", async ({ scene }) => {
     const main =
       'const wrong = step("wrong", async () => {});\nwrong.maxRetry = 0;\nconst opened = await store();\nconfigure({ store: opened, worker: true });\nawait new Promise((go) => process.on("warning", go));\nawait opened.close();';
     const { code, stdout } = await runApp(scene, `import { step } from "onceflow/workflow";\n${main}`);
@@ -122,7 +122,7 @@ await opened.close();`;
   });
 
   if (on === "sqlite")
-    test("the worker alone does not keep the process alive, and hands its runs back before the process ends", async ({ scene }) => {
+    test("the worker alone does not keep the process alive, and releases its runs before the process ends", async ({ scene }) => {
       const main = 'configure({ store: await store(), worker: { leaseMs: 60_000 } });\nawait start(approval, [], { id: "a" });';
       expect(await runApp(scene, main)).toMatchObject({ code: 0, stdout: "" });
       const store = await scene.open();

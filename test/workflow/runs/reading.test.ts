@@ -7,7 +7,7 @@ import { until } from "../../kit/until.js";
 import { untilReleased, untilStatus } from "../scene.js";
 
 onStores("reading", everyStore, (test) => {
-  test("the journal: what happened, in order, with times, attempts and details", async ({ scene }) => {
+  test("the journal has all events in order, with times, attempts and details", async ({ scene }) => {
     const flaky = step(
       "flaky",
       async (n: number) => {
@@ -42,7 +42,7 @@ onStores("reading", everyStore, (test) => {
     expect(items[5]?.detail[1]).toBe("42");
   });
 
-  test("the journal in pages: every entry once, whatever the page", async ({ scene }) => {
+  test("the journal can be read in pages of any size, with every entry once", async ({ scene }) => {
     const act = step("act", async (n: number) => n);
     const run = workflow(scene.name("run"), async () => {
       for (let n = 0; n < 25; n++) await act(n);
@@ -61,12 +61,12 @@ onStores("reading", everyStore, (test) => {
       }
       expect(items).toEqual(whole);
     }
-    expect(await readJournal("nobody", { store })).toEqual([]);
+    expect(await readJournal("missing", { store })).toEqual([]);
     await expect(readJournal("r", { store, limit: 0 })).rejects.toThrow(InvalidInputError);
     await expect(readJournal("r", { store, limit: 1001 })).rejects.toThrow(InvalidInputError);
   });
 
-  test("the attempts of a step, while it runs and afterwards, over more entries than a page", async ({ scene }) => {
+  test("the attempts of a step can be read while it runs and afterwards, over more entries than a page", async ({ scene }) => {
     let open = () => {};
     const opened = new Promise<void>((resolve) => {
       open = resolve;
@@ -85,7 +85,7 @@ onStores("reading", everyStore, (test) => {
     const run = workflow(scene.name("run"), async () => await slow());
     const { store } = await scene.work();
     const started = await start(run, [], { id: "r", store });
-    await until("the third attempt is under way", () => ids.length === 3);
+    await until("the third attempt is in progress", () => ids.length === 3);
     const verdicts = async () => (await readAttempts("r", ids[0] ?? "", { store })).map(({ verdict }) => verdict);
     expect(await verdicts()).toEqual(["failed", "failed", "running"]);
     open();
@@ -94,10 +94,10 @@ onStores("reading", everyStore, (test) => {
     const [first] = await readAttempts("r", ids[0] ?? "", { store });
     expect(Number(first?.endedAt)).toBeGreaterThanOrEqual(Number(first?.startedAt));
     expect(await readAttempts("r", "step_other", { store })).toEqual([]);
-    expect(await readAttempts("nobody", "step_other", { store })).toEqual([]);
+    expect(await readAttempts("missing", "step_other", { store })).toEqual([]);
   });
 
-  test("runs by workflow and by status", async ({ scene }) => {
+  test("runs can be listed by workflow and by status", async ({ scene }) => {
     const [plain, failing, asleep] = ["plain", "failing", "asleep"].map((name) => scene.name(name)) as [string, string, string];
     const runs = {
       plain: workflow(plain, async () => 1),
@@ -123,7 +123,7 @@ onStores("reading", everyStore, (test) => {
     expect(await ids({ status: "pending" })).toEqual(["u"]);
     expect(await ids({ workflow: asleep })).toEqual(["c", "a"]);
     expect(await ids({ workflow: asleep, status: "running" })).toEqual(["a"]);
-    expect(await ids({ workflow: "nobody's" })).toEqual([]);
+    expect(await ids({ workflow: "missing" })).toEqual([]);
     const [summary] = (await listRuns({ store, status: "completed" })).items;
     expect(summary).toEqual({
       id: "p",
@@ -142,7 +142,7 @@ onStores("reading", everyStore, (test) => {
       await expect(listRuns({ store, ...(bad as object) })).rejects.toThrow(InvalidInputError);
   });
 
-  test("runs in pages, newest first, by a cursor; a new run does not shift them", async ({ scene }) => {
+  test("runs are listed in pages, newest first, by a cursor; a new run does not shift the pages", async ({ scene }) => {
     const name = scene.name("many");
     const many = workflow(name, async () => 1);
     const store = await scene.open();
@@ -161,7 +161,7 @@ onStores("reading", everyStore, (test) => {
     expect(created).toEqual([...created].sort((a, b) => b - a));
   });
 
-  test("a running run says who has it; a child says whose it is", async ({ scene }) => {
+  test("a running run names its owner, and a child names its parent", async ({ scene }) => {
     const child = workflow(scene.name("child"), async () => await createHook({ token: "t" }));
     const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
     const { store, worker } = await scene.work();

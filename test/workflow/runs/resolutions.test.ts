@@ -24,7 +24,7 @@ class Deed {
   );
 }
 
-/** A step that tells when its second attempt runs, and is held there. */
+/** A step that reports when its second attempt runs, and is held there. */
 class Branch {
   readonly busy = gate();
   readonly freed = gate();
@@ -75,7 +75,7 @@ onStores("a person's resolution", everyStore, (test) => {
     });
   }
 
-  test("a stop without grace, in the turn in which the mail came, loses nothing", async ({ scene }) => {
+  test("is not lost by a stop without grace in the turn in which the mail arrived", async ({ scene }) => {
     const deed = new Deed();
     const branch = new Branch();
     const order = workflow(scene.name("order"), async () => {
@@ -91,7 +91,7 @@ onStores("a person's resolution", everyStore, (test) => {
     await resolveStep({ runId: "o-1", stepId, attempt: 1, store: outside }, { completed: "said by a person" });
     await getRun("o-1", { store: outside }).wakeUp();
     await resumeHook("t", "payload", { store: outside });
-    // The continuation of this promise runs in the turn in which the worker gets its mail: before the code is told.
+    // This promise continues in the turn in which the worker gets its mail, before the code gets its answers.
     await watched.heard;
     await worker.stop({ graceMs: 0 });
     branch.freed.open();
@@ -99,7 +99,7 @@ onStores("a person's resolution", everyStore, (test) => {
     expect(await getRun("o-1", { store: next.store }).returnValue).toEqual(["said by a person", "done", "payload", "woken"]);
   });
 
-  test("of ten concurrent ones, from two processes, exactly one succeeds; the others throw NotUnknownError", async ({ scene }) => {
+  test("succeeds exactly once among ten concurrent calls from two processes; the others throw NotUnknownError", async ({ scene }) => {
     const deed = new Deed();
     const order = workflow(scene.name("order"), async () => await deed.step());
     const stepId = await dieIn(scene, deed, order, "o-1");
@@ -120,7 +120,7 @@ onStores("a person's resolution", everyStore, (test) => {
     expect(resolved).toHaveLength(1);
   });
 
-  test("a caller whose own reply was lost still hears of its success", async ({ scene }) => {
+  test("succeeds for a caller whose reply was lost", async ({ scene }) => {
     const deed = new Deed();
     const order = workflow(scene.name("order"), async () => await deed.step());
     const stepId = await dieIn(scene, deed, order, "o-1");
@@ -139,7 +139,7 @@ onStores("a person's resolution", everyStore, (test) => {
     expect(await getRun("o-1", { store }).returnValue).toBe("heard");
   });
 
-  test('"notApplied" is journaled, and does not eat a retry', async ({ scene }) => {
+  test('"notApplied" is journaled and does not use up a retry', async ({ scene }) => {
     const reached = gate<string>();
     let calls = 0;
     const deed = step(

@@ -6,7 +6,7 @@ import { everyStore, onStores } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { story, untilReleased } from "../scene.js";
 
-/** How long the n-th sleep was to last, and how long after that it ended. */
+/** The requested duration of the n-th sleep, and by how much it ended late. */
 function nap(items: readonly JournalItem[], n: number): { forMs: number; lateMs: number } {
   const [asked, woke] = ["sleep", "woke"].map((type) => items.find((item) => item.type === type && item.id === `sleep#${n}`));
   const till = Number(asked?.detail[0]);
@@ -14,7 +14,7 @@ function nap(items: readonly JournalItem[], n: number): { forMs: number; lateMs:
 }
 
 onStores("sleep", everyStore, (test) => {
-  test("a number, a text, a date; never too short", async ({ scene }) => {
+  test("takes a number, a text or a date, and never ends too early", async ({ scene }) => {
     const naps = workflow(scene.name("naps"), async () => {
       await sleep(10);
       await sleep(20);
@@ -29,12 +29,12 @@ onStores("sleep", everyStore, (test) => {
     const run = await start(naps, [], { store });
     expect(await run.returnValue).toBe("awake");
     const items = await readJournal(run.id, { store });
-    // The time of the very first event is when the code began.
+    // The time of the first event is the time at which the code began.
     for (const [n, forMs] of [20, 50, 30].entries()) expect(nap(items, n + 1).forMs).toBe(forMs);
     for (let n = 0; n < 7; n++) expect(nap(items, n).lateMs).toBeGreaterThanOrEqual(0);
   });
 
-  test("what is no time is an error in the workflow", async ({ scene }) => {
+  test("an invalid time is an error in the workflow", async ({ scene }) => {
     const naps = workflow(scene.name("naps"), async () => {
       const errors: boolean[] = [];
       for (const bad of ["soon", -1, Number.NaN, new Date("never"), undefined, "10 parsecs"]) {
@@ -50,7 +50,7 @@ onStores("sleep", everyStore, (test) => {
     expect(await (await start(naps, [], { store })).returnValue).toEqual(Array(6).fill(true));
   });
 
-  test("several at once end in the order of their times", async ({ scene }) => {
+  test("several sleeps end in the order of their times", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => {
       const woken: number[] = [];
       await Promise.all([600, 200, 400].map(async (ms) => woken.push(ms) && sleep(ms).then(() => woken.push(-ms))));
@@ -60,7 +60,7 @@ onStores("sleep", everyStore, (test) => {
     expect(await (await start(order, [], { store })).returnValue).toEqual([600, 200, 400, -200, -400, -600]);
   });
 
-  test("a long sleep leaves the worker, and wakeUp ends it", async ({ scene }) => {
+  test("a run in a long sleep is released, and wakeUp ends the sleep", async ({ scene }) => {
     const after = step("after", async () => "after");
     const long = workflow(scene.name("long"), async () => {
       await sleep("30d");
@@ -76,7 +76,7 @@ onStores("sleep", everyStore, (test) => {
     expect(await story(store, run.id)).toEqual(["sleep sleep#0", "woke sleep#0", "step after#0", "done after#0", "end completed"]);
   });
 
-  test("wakeUp of a run that sleeps in memory, of one that does not sleep, and of one that has ended", async ({ scene }) => {
+  test("wakeUp works for a run that sleeps in memory, for one that does not sleep, and for one that has ended", async ({ scene }) => {
     const short = workflow(scene.name("short"), async () => {
       await sleep(900);
       await sleep("1h");
@@ -92,7 +92,7 @@ onStores("sleep", everyStore, (test) => {
     expect(await run.status).toBe("completed");
   });
 
-  test("wakeUp of some sleeps: only those end, and it says how many", async ({ scene }) => {
+  test("wakeUp of some sleeps ends only those, and returns how many", async ({ scene }) => {
     const naps = workflow(scene.name("naps"), async () => {
       const woken: string[] = [];
       const nap = async (name: string, time: string) => {
@@ -119,7 +119,7 @@ onStores("sleep", everyStore, (test) => {
     await expect(getRun("none", { store }).wakeUp()).rejects.toThrow(RunNotFoundError);
   });
 
-  test("a sleep survives its worker: the next one ends it, no earlier than it should", async ({ scene }) => {
+  test("a sleep survives its worker: the next worker ends it, and not too early", async ({ scene }) => {
     const long = workflow(scene.name("long"), async () => {
       await sleep(400);
       return "awake";
@@ -135,7 +135,7 @@ onStores("sleep", everyStore, (test) => {
     expect(items.filter((item) => item.type === "sleep")).toHaveLength(1);
   });
 
-  test("a sleep that was over while nobody worked ends at once", async ({ scene }) => {
+  test("a sleep whose time passed while no worker ran ends at once", async ({ scene }) => {
     const long = workflow(scene.name("long"), async () => {
       await sleep(1100);
       return "awake";
@@ -150,7 +150,7 @@ onStores("sleep", everyStore, (test) => {
     expect(await getRun(run.id, { store }).returnValue).toBe("awake");
   });
 
-  test("1,000 runs asleep are no live executions", async ({ scene }) => {
+  test("1,000 sleeping runs are not in memory", async ({ scene }) => {
     const sleeper = workflow(scene.name("sleeper"), async (i: number) => {
       await sleep("1h");
       return i;
@@ -165,6 +165,6 @@ onStores("sleep", everyStore, (test) => {
   });
 });
 
-plain("outside of a workflow sleep is an error", () => {
+plain("sleep outside of a workflow is an error", () => {
   expect(() => sleep(1)).toThrow(ContextError);
 });

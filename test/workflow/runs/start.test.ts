@@ -7,7 +7,7 @@ import { until } from "../../kit/until.js";
 import { story } from "../scene.js";
 
 onStores("start", everyStore, (test) => {
-  test("arguments in, result out", async ({ scene }) => {
+  test("passes the arguments and returns the result", async ({ scene }) => {
     const add = workflow(scene.name("add"), async (a: number, b: number) => a + b);
     const { store } = await scene.work();
     const run = await start(add, [2, 3], { store });
@@ -16,7 +16,7 @@ onStores("start", everyStore, (test) => {
     expect(run.mismatch).toBe(false);
   });
 
-  test("without arguments, and without an id: another run each time", async ({ scene }) => {
+  test("works without arguments; without an id each start makes another run", async ({ scene }) => {
     const none = workflow(scene.name("none"), async (...args: unknown[]) => args.length);
     const { store } = await scene.work();
     const [a, b] = [await start(none, [], { store }), await start(none, undefined, { store })];
@@ -24,7 +24,7 @@ onStores("start", everyStore, (test) => {
     expect(await Promise.all([a.returnValue, b.returnValue])).toEqual([0, 0]);
   });
 
-  test("the seed's form: input is one argument, an object or an array", async ({ scene }) => {
+  test("start({ id, workflow, input }) passes the input as one argument, an object or an array", async ({ scene }) => {
     const echo = workflow(scene.name("echo"), async (...args: unknown[]) => args);
     const { store } = await scene.work();
     const event = { id: "evt_1", items: [1, 2] };
@@ -37,7 +37,7 @@ onStores("start", everyStore, (test) => {
     expect([object.id, object.runId]).toEqual(["stripe-evt_1", "stripe-evt_1"]);
   });
 
-  test("the same id again is the same run: while it runs, and when it has ended", async ({ scene }) => {
+  test("with the same id returns the same run, while it runs and when it has ended", async ({ scene }) => {
     let calls = 0;
     const charge = step("charge", async () => ++calls);
     const order = workflow(scene.name("order"), async (id: string) => {
@@ -54,7 +54,7 @@ onStores("start", everyStore, (test) => {
     expect((await listRuns({ store })).items).toHaveLength(1);
   });
 
-  test("starts of one id on two handles at once: one run", async ({ scene }) => {
+  test("of one id on two handles at once makes one run", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => ++calls);
     const order = workflow(scene.name("order"), async () => await count());
@@ -67,9 +67,9 @@ onStores("start", everyStore, (test) => {
     expect(new Set(runs.map((run) => run.id))).toEqual(new Set(["one"]));
   });
 
-  test("starts of one id at the same moment: the run is executed at once, and both get its result", async ({ scene }) => {
+  test("of one id at the same moment executes the run at once, and both callers get its result", async ({ scene }) => {
     const greet = workflow(scene.name("greet"), async (name: string) => await createHook<string>({ token: name }));
-    // It would be found at the next poll; that is too late for this case.
+    // The next poll would find the run, but only much later.
     const { store } = await scene.work({ leaseMs: 600_000, pollMs: 300_000 });
     const other = await scene.open();
     for (const handles of [[store, store, store] as const, [store, other] as const, [other, store] as const]) {
@@ -80,7 +80,7 @@ onStores("start", everyStore, (test) => {
     }
   });
 
-  test("the same id with another input: the existing run, marked", async ({ scene }) => {
+  test("with the same id and another input returns the existing run, with mismatch set", async ({ scene }) => {
     const echo = workflow(scene.name("echo"), async (input: unknown) => input);
     const { store } = await scene.work();
     await start(echo, [{ a: 1, b: 2 }], { id: "x", store });
@@ -90,7 +90,7 @@ onStores("start", everyStore, (test) => {
     expect(await other.returnValue).toEqual({ a: 1, b: 2 });
   });
 
-  test("the same id for another workflow is a mismatch, too", async ({ scene }) => {
+  test("with the same id for another workflow is a mismatch, too", async ({ scene }) => {
     const first = workflow(scene.name("first"), async () => "first");
     const second = workflow(scene.name("second"), async () => "second");
     const { store } = await scene.work();
@@ -100,7 +100,7 @@ onStores("start", everyStore, (test) => {
     expect(await other.returnValue).toBe("first");
   });
 
-  test('onMismatch: "refuse" throws, and does not when the input is the same', async ({ scene }) => {
+  test('onMismatch: "refuse" throws, but not if the input is the same', async ({ scene }) => {
     const echo = workflow(scene.name("echo"), async (input: number) => input);
     const { store } = await scene.work();
     await start(echo, [1], { id: "x", store, onMismatch: "refuse" });
@@ -108,7 +108,7 @@ onStores("start", everyStore, (test) => {
     expect((await start(echo, [1], { id: "x", store, onMismatch: "refuse" })).mismatch).toBe(false);
   });
 
-  test("fingerprint chooses what counts", async ({ scene }) => {
+  test("fingerprint chooses which part of the input is compared", async ({ scene }) => {
     const echo = workflow(scene.name("echo"), async (input: unknown) => input);
     const { store } = await scene.work();
     const deliver = (sentAt: number, fingerprint: string) =>
@@ -118,7 +118,7 @@ onStores("start", everyStore, (test) => {
     await expect(deliver(2, "other")).rejects.toThrow(RunMismatchError);
   });
 
-  test("rich input arrives as it was, and a mismatch in it is seen", async ({ scene }) => {
+  test("rich input arrives unchanged, and a mismatch in it is found", async ({ scene }) => {
     const echo = workflow(scene.name("echo"), async (input: unknown) => input);
     const { store } = await scene.work();
     const rich = { at: new Date(0), big: 10n, map: new Map([["a", new Set([1])]]), none: undefined, text: "a\0b" };
@@ -128,7 +128,7 @@ onStores("start", everyStore, (test) => {
     expect((await start(echo, [{ ...rich, big: 11n }], { id: "rich", store })).mismatch).toBe(true);
   });
 
-  test("what the caller does to its input afterwards does not reach the run", async ({ scene }) => {
+  test("changes that the caller makes to its input afterwards do not reach the run", async ({ scene }) => {
     const wait = step("wait", async () => 1);
     const read = workflow(scene.name("read"), async (input: { items: number[] }) => {
       await wait();
@@ -141,7 +141,7 @@ onStores("start", everyStore, (test) => {
     expect(await (await starting).returnValue).toEqual([1]);
   });
 
-  test("bad input is refused by name, before anything is written", async ({ scene }) => {
+  test("invalid input is refused with its path, before anything is written", async ({ scene }) => {
     const echo = workflow(scene.name("echo"), async (input: unknown) => input);
     const { store } = await scene.work();
     const refused = async (starting: Promise<unknown>, field: string) => {
@@ -167,7 +167,7 @@ onStores("start", everyStore, (test) => {
     expect((await listRuns({ store })).items).toEqual([]);
   });
 
-  test("durable when it returns: whoever comes later finds it", async ({ scene }) => {
+  test("is durable when it returns: another handle finds the run", async ({ scene }) => {
     const hold = step("hold", () => new Promise<never>(() => {}));
     const held = workflow(scene.name("held"), async () => await hold());
     const { store } = await scene.work();
@@ -177,7 +177,7 @@ onStores("start", everyStore, (test) => {
     expect(await story(other, run.id)).toEqual(["step hold#0"]);
   });
 
-  test("a lost reply to the start finds its own success: one run, not marked as a mismatch", async ({ scene }) => {
+  test("recognises its own run after a lost reply: there is one run, and mismatch is false", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => (calls += 1));
     const order = workflow(scene.name("order"), async () => await count());
@@ -190,7 +190,7 @@ onStores("start", everyStore, (test) => {
     expect(calls).toBeLessThanOrEqual(2);
   });
 
-  test("a handle without a worker only starts: nothing is executed until somebody works", async ({ scene }) => {
+  test("on a handle without a worker only creates the run: nothing is executed until a worker starts", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => (calls += 1));
     const order = workflow(scene.name("order"), async () => await count());
@@ -204,7 +204,7 @@ onStores("start", everyStore, (test) => {
     expect(calls).toBe(5);
   });
 
-  test("workers claim only what they have registered", async ({ scene }) => {
+  test("workers claim only runs of workflows that they have registered", async ({ scene }) => {
     const mine = workflow(scene.name("mine"), async () => "mine");
     const theirs = workflow(scene.name("theirs"), async () => "theirs");
     const { store, worker } = await scene.work({ workflows: [mine] });
@@ -217,15 +217,15 @@ onStores("start", everyStore, (test) => {
     expect(await b.returnValue).toBe("theirs");
   });
 
-  test("a run that was never started: exists says so, everything else is an error of its own", async ({ scene }) => {
+  test("a run that was never started does not exist, and everything else about it throws RunNotFoundError", async ({ scene }) => {
     const store = await scene.open();
-    const run = getRun("nobody", { store });
+    const run = getRun("missing", { store });
     expect(await run.exists).toBe(false);
     const asked = await Promise.allSettled([run.status, run.returnValue, run.createdAt, run.cancel(), run.wakeUp()]);
     for (const answer of asked) expect(answer.status === "rejected" && answer.reason).toBeInstanceOf(RunNotFoundError);
   });
 
-  test("times and names of a run", async ({ scene }) => {
+  test("a run has its times and names", async ({ scene }) => {
     const name = scene.name("timed");
     const timed = workflow(name, async () => 1);
     const { store } = await scene.work();
@@ -241,7 +241,7 @@ onStores("start", everyStore, (test) => {
 });
 
 onStores("the process's own store", ["memory"], (test) => {
-  test("configure: a process with worker: false starts and never executes; with a worker it does both", async ({ scene }) => {
+  test("configure: a process with worker: false starts runs and never executes them; with a worker it does both", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async () => (calls += 1));
     const order = workflow(scene.name("order"), async () => await count());
@@ -260,7 +260,7 @@ onStores("the process's own store", ["memory"], (test) => {
   });
 });
 
-/** Writes, and says that it does not know whether it did: as often as told. */
+/** Commits, but loses the reply of the first `times` commits. */
 function losesReplies(store: Store, times: number): Store {
   let left = times;
   const commit = async (batch: Parameters<Store["commit"]>[0]) => {

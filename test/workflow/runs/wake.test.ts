@@ -7,10 +7,10 @@ import { until } from "../../kit/until.js";
 import { Process } from "../process.js";
 import { story, untilReleased } from "../scene.js";
 
-/** Such a worker polls once in ten minutes, much later than a test times out: it does what it does because it was notified. */
+/** Polls every ten minutes, long after a test would time out: such a worker acts only because it is notified. */
 const patient = { leaseMs: 600_000, pollMs: 600_000 } as const;
 
-/** The names of what the processes work on; this one only starts and asks. */
+/** Workflows that other processes execute; this process only starts them and reads their results. */
 const foreign = <Args extends unknown[]>(name: string) =>
   workflow(`process ${name}`, async (..._args: Args): Promise<string> => Promise.reject(new Error("this process must not execute it")));
 const waiting = foreign<[string]>("waiting");
@@ -18,7 +18,7 @@ const either = foreign<[string, number]>("either");
 const held = foreign<[]>("held");
 
 onStores("wake-ups in one process", everyStore, (test) => {
-  test("a start, a resume, a wake-up and a cancel are heard at once", async ({ scene }) => {
+  test("a start, a resume, a wakeUp and a cancel reach the worker at once", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => {
       const payload = await createHook({ token: "t" });
       await sleep("1h");
@@ -38,7 +38,7 @@ onStores("wake-ups in one process", everyStore, (test) => {
     await expect(second.returnValue).rejects.toThrow("cancelled");
   });
 
-  test("what one handle writes wakes the worker of another, and its end those who wait", async ({ scene }) => {
+  test("a write on one handle wakes the worker of another, and the run's end wakes the waiting callers", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => await createHook({ token: "t" }));
     await scene.work(patient);
     const client = await scene.open();
@@ -49,7 +49,7 @@ onStores("wake-ups in one process", everyStore, (test) => {
     expect(await started.returnValue).toBe("across");
   });
 
-  test("a worker that is full looks again when it has room", async ({ scene }) => {
+  test("a worker without free capacity polls again when it has capacity", async ({ scene }) => {
     const free = gate();
     const slow = step("slow", async (n: number) => {
       await free.opened;
@@ -63,7 +63,7 @@ onStores("wake-ups in one process", everyStore, (test) => {
     expect(await Promise.all(runs.map((each) => each.returnValue))).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  test("timers of runs that have left the worker are not late", async ({ scene }) => {
+  test("timers of released runs are not late", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => {
       await sleep(1200);
       return "awake";
@@ -75,7 +75,7 @@ onStores("wake-ups in one process", everyStore, (test) => {
 });
 
 onStores("wake-ups across processes", durableStores, (test) => {
-  test("a start, a resume of one that waits and of one that has left, a cancel: each is heard long before the next poll", async ({
+  test("a start, a resume of a waiting and of a released run, and a cancel reach the worker long before its next poll", async ({
     scene,
   }) => {
     await Process.of(scene, { worker: patient });
@@ -95,18 +95,18 @@ onStores("wake-ups across processes", durableStores, (test) => {
     await expect(third.returnValue).rejects.toThrow("cancelled");
   });
 
-  test("mail reaches a run whose step is under way in another process", async ({ scene }) => {
+  test("mail reaches a run whose step is in progress in another process", async ({ scene }) => {
     const worker = await Process.of(scene, { worker: patient });
     const store = await scene.open();
     const run = await start(held, [], { store });
-    await worker.says("called");
+    await worker.next("called");
     await run.cancel();
-    await worker.says("aborted");
-    worker.tell({ tell: "free" });
+    await worker.next("aborted");
+    worker.send({ kind: "free" });
     await expect(getRun(run.id, { store }).returnValue).rejects.toThrow("cancelled");
   });
 
-  test("an idle worker does next to nothing, whatever its runs wait for", async ({ scene }) => {
+  test("an idle worker uses next to no CPU time while its runs wait", async ({ scene }) => {
     const worker = await Process.of(scene, { worker: {} });
     const store = await scene.open();
     for (let i = 0; i < 20; i++) await start(waiting, [`w${i}`], { store });
@@ -116,16 +116,16 @@ onStores("wake-ups across processes", durableStores, (test) => {
     expect(await quietest(worker, { windows: 12, ms: 1000, enough: 50 })).toBeLessThan(50);
   });
 
-  test("a run that waits in memory for a hook or its time costs nothing either", async ({ scene }) => {
+  test("a run that waits in memory for a hook or a timer uses next to no CPU time", async ({ scene }) => {
     const worker = await Process.of(scene, { worker: {} });
     const store = await scene.open();
-    // What it costs to boot is another thing.
-    worker.tell({ tell: "measure", ms: 700 });
-    await worker.says("cpu");
-    // Longer than a run waits for a hook in memory, and soon enough to be kept there for its timer.
+    // Leaves out the cost of starting the process.
+    worker.send({ kind: "measure", ms: 700 });
+    await worker.next("cpu");
+    // Longer than a run waits for a hook in memory, and short enough to stay there for its timer.
     const run = await start(either, ["t", 1200], { store });
     await until("it has begun", async () => (await story(store, run.id)).includes("sleep sleep#0"));
-    // Three of them: afterwards it no longer waits.
+    // Three windows: after that the run no longer waits.
     expect(await quietest(worker, { windows: 3, ms: 300, enough: 25 })).toBeLessThan(100);
     expect(await run.returnValue).toBe("too late");
   });
@@ -134,7 +134,7 @@ onStores("wake-ups across processes", durableStores, (test) => {
 interface Windows {
   readonly windows: number;
   readonly ms: number;
-  /** As little CPU time as this is looked for; less need not be. */
+  /** The measurement stops once a window used less CPU time than this. */
   readonly enough: number;
 }
 
@@ -145,8 +145,8 @@ interface Windows {
 async function quietest(worker: Process, { windows, ms, enough }: Windows): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < windows && least >= enough; i++) {
-    worker.tell({ tell: "measure", ms });
-    least = Math.min(least, (await worker.says("cpu")).ms);
+    worker.send({ kind: "measure", ms });
+    least = Math.min(least, (await worker.next("cpu")).ms);
   }
   return least;
 }

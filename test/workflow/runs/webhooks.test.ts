@@ -21,44 +21,44 @@ import { story, untilReleased, untilStatus } from "../scene.js";
 const post = (url: string, body: string | ReadableStream | null = null, headers: Record<string, string> = {}) =>
   new Request(url, { method: "POST", body, headers, ...(body instanceof ReadableStream ? { duplex: "half" } : {}) } as RequestInit);
 
-/** The URL as somebody outside learns of it: from a step. */
-function teller() {
-  const told = gate<string>();
-  return { told: told.opened, tell: step("tell", async (url: string) => told.open(url)) };
+/** A step that publishes the URL, as an application gives it to a third party. */
+function publishedUrl() {
+  const published = gate<string>();
+  return { url: published.opened, publish: step("publish", async (url: string) => published.open(url)) };
 }
 
 onStores("webhooks", everyStore, (test) => {
-  test("a request resumes it: 202, and the code gets method, headers and body", async ({ scene }) => {
-    const { told, tell } = teller();
+  test("a request resumes the run: 202, and the code gets method, headers and body", async ({ scene }) => {
+    const { url, publish } = publishedUrl();
     const order = workflow(scene.name("order"), async () => {
       const webhook = createWebhook();
-      await tell(webhook.url);
+      await publish(webhook.url);
       const request = await webhook;
       return [request.method, request.headers.get("x-event"), await request.json(), new URL(request.url).pathname];
     });
     const { store } = await scene.work();
     const run = await start(order, [], { store });
-    const url = await told;
-    const response = await webhookHandler(store)(post(url, '{"paid":true}', { "x-event": "e-1" }));
+    const target = await url;
+    const response = await webhookHandler(store)(post(target, '{"paid":true}', { "x-event": "e-1" }));
     expect([response.status, await response.text()]).toEqual([202, ""]);
-    expect(await run.returnValue).toEqual(["POST", "e-1", { paid: true }, new URL(url).pathname]);
+    expect(await run.returnValue).toEqual(["POST", "e-1", { paid: true }, new URL(target).pathname]);
   });
 
-  test("the token has 128 bits or more, and the database's hooks do not show it", async ({ scene }) => {
-    const { told, tell } = teller();
+  test("the token has at least 128 bits, and the stored hooks do not show it", async ({ scene }) => {
+    const { url, publish } = publishedUrl();
     const order = workflow(scene.name("order"), async () => {
       const webhook = createWebhook();
-      await tell(webhook.url);
+      await publish(webhook.url);
       await webhook;
     });
     const { store } = await scene.work();
     await start(order, [], { store });
-    const token = (await told).split("/").at(-1) ?? "";
+    const token = (await url).split("/").at(-1) ?? "";
     expect(Buffer.from(token, "base64url").length).toBeGreaterThanOrEqual(16);
     expect(await store.runs.hook(token)).toBeUndefined();
   });
 
-  test("a static response, with its status, headers and bytes", async ({ scene }) => {
+  test("a static response keeps its status, headers and bytes", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => {
       const bytes = new Uint8Array([0, 1, 254, 255]);
       const respondWith = new Response(bytes, { status: 201, headers: { "x-kept": "yes", "content-type": "image/png" } });
@@ -81,7 +81,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["one", "two"]);
   });
 
-  test("while its response is read nothing is journaled; dying then leaves nothing", async ({ scene }) => {
+  test("nothing is journaled while the static response is read, so a crash then leaves nothing behind", async ({ scene }) => {
     const [reading, free] = [gate(), gate()];
     const slow = () =>
       new ReadableStream({
@@ -113,7 +113,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(await getRun(run.id, { store }).returnValue).toEqual(["noted", "x"]);
   });
 
-  test("a run that was released answers as it was told to, and its replay makes the same webhook", async ({ scene }) => {
+  test("a released run answers with its static response, and its replay makes the same webhook", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => {
       const webhook = createWebhook({ token: "released", respondWith: Response.json({ ok: 1 }), metadata: { order: 7 } });
       const request = await webhook;
@@ -145,7 +145,7 @@ onStores("webhooks", everyStore, (test) => {
     await run.returnValue;
   });
 
-  test("manual: the first answer counts, also when the step that gave it is run again", async ({ scene }) => {
+  test("manual: the first answer counts, even if the step that gave it is run again", async ({ scene }) => {
     let attempts = 0;
     const answer = step("answer", async (request: RequestWithResponse) => {
       attempts += 1;
@@ -162,7 +162,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(attempts).toBe(3);
   });
 
-  test("a process dies with the request taken in: the next owner has it, and the sender its answer", async ({ scene }) => {
+  test("if the process dies after it has consumed the request, the next owner has it and the sender gets its answer", async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: true });
     const called = gate();
     const answer = step("answer", async (request: RequestWithResponse) => {
@@ -192,7 +192,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(effects.calls("answer").map(({ attempt }) => attempt)).toEqual([1, 2]);
   });
 
-  test("manual: no answer in time is 504, an end without an answer 502; the request was taken in either way", async ({ scene }) => {
+  test("manual: no answer in time is 504, an end without an answer is 502; the request is consumed in both cases", async ({ scene }) => {
     const free = gate();
     const wait = step("wait", async () => await free.opened);
     const order = workflow(scene.name("order"), async () => {
@@ -214,7 +214,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["a", "b"]);
   });
 
-  test("the same delivery twice at once: taken in once, and both have the same answer", async ({ scene }) => {
+  test("the same delivery twice at once is consumed once, and both senders get the same answer", async ({ scene }) => {
     const answer = step("answer", async (request: RequestWithResponse) => {
       await request.respondWith(new Response(await request.text()));
     });
@@ -236,17 +236,17 @@ onStores("webhooks", everyStore, (test) => {
     expect(await run.returnValue).toBe("other");
   });
 
-  test("unknown, disposed of, ended, or a plain hook's token: 404 to strangers", async ({ scene }) => {
+  test("an unknown token, a disposed webhook, an ended run and the token of a plain hook are 404", async ({ scene }) => {
     const go = createGo(scene.name("go"));
     const { store } = await scene.work();
     const run = await start(go, [], { store });
     const handle = webhookHandler(store);
     const status = async (token: string) => (await handle(post(`http://shop.example/${token}`))).status;
     await until("its hooks exist", async () => (await status("open")) === 202);
-    expect([await status("nobody"), await status("gone"), await status("plain"), await status(""), await status("%E0%A4%A")]).toEqual([
+    expect([await status("missing"), await status("gone"), await status("plain"), await status(""), await status("%E0%A4%A")]).toEqual([
       404, 404, 404, 404, 404,
     ]);
-    await expect(resumeWebhook("nobody", post("http://shop.example/"), { store })).rejects.toBeInstanceOf(HookNotFoundError);
+    await expect(resumeWebhook("missing", post("http://shop.example/"), { store })).rejects.toBeInstanceOf(HookNotFoundError);
     await resumeHook("plain", "over", { store });
     expect(await run.returnValue).toBe("over");
     expect(await status("open")).toBe(404);
@@ -261,7 +261,7 @@ onStores("webhooks", everyStore, (test) => {
     await run.cancel();
   });
 
-  test("a body beyond the bound is refused with 413, told or not how long it is, and nothing is taken in", async ({ scene }) => {
+  test("a body over the limit is refused with 413, with or without a content length, and is not consumed", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => await (await createWebhook({ token: "bounded" })).text());
     const { store } = await scene.work();
     const run = await start(order, [], { store });
@@ -281,7 +281,7 @@ onStores("webhooks", everyStore, (test) => {
     expect(await run.returnValue).toBe("0123456789");
   });
 
-  test("two webhooks of one token: the second is in conflict", async ({ scene }) => {
+  test("of two webhooks with one token the second is in conflict", async ({ scene }) => {
     const [waits, second] = [gate(), gate<unknown>()];
     const hold = step("hold", async () => waits.open());
     const first = workflow(scene.name("first"), async () => {
@@ -302,7 +302,7 @@ onStores("webhooks", everyStore, (test) => {
     await run.cancel();
   });
 
-  test("a static response that cannot be kept fails the run, and makes no webhook", async ({ scene }) => {
+  test("a static response that cannot be stored fails the run, and no webhook is made", async ({ scene }) => {
     const long = workflow(scene.name("long"), async () => {
       const webhook = createWebhook({ token: "long", respondWith: new Response("x".repeat(70_000)) });
       await webhook;
@@ -313,7 +313,7 @@ onStores("webhooks", everyStore, (test) => {
     expect((await webhookHandler(store)(post("http://shop.example/long"))).status).toBe(404);
   });
 
-  test("respondWith outside of a step, or where nobody waits, says so", async ({ scene }) => {
+  test("respondWith outside of a step, or without a waiting sender, throws an error that says so", async ({ scene }) => {
     const answer = step("answer", async (request: Request) => await (request as RequestWithResponse).respondWith(new Response()));
     answer.maxRetries = 0;
     const inCode = workflow(scene.name("in code"), async () => {
@@ -340,14 +340,14 @@ function createGo(name: string) {
   });
 }
 
-plain("outside of a workflow, and with wrong options, it says so", async () => {
+plain("createWebhook outside of a workflow, and invalid options, throw", async () => {
   expect(() => createWebhook()).toThrow(ContextError);
   expect(() => webhookHandler(undefined, { bodyBytesMax: -1 })).toThrow(InvalidInputError);
   expect(() => webhookHandler(undefined, { answerMs: Number.NaN })).toThrow(InvalidInputError);
   expect(() => configure({ publicUrl: "shop.example" })).toThrow(/publicUrl: must be an http\(s\) URL/);
 });
 
-plain("an unreachable store is 503 with Retry-After, an unknown failure 500; neither tells what is inside", async () => {
+plain("an unreachable store is 503 with Retry-After, an unknown failure is 500, and neither response shows internal details", async () => {
   const { UnreachableError } = await import("onceflow");
   const failing = (error: Error) =>
     ({ commit: () => Promise.reject(error), runs: { hook: () => Promise.reject(error) } }) as unknown as Store;

@@ -8,11 +8,11 @@ import { until } from "../../kit/until.js";
 import { story } from "../scene.js";
 
 const asideBytes = 2000;
-/** Longer than what stays in the journal, and another one for every name. */
+/** Longer than the journal's limit, and different for every name. */
 const long = (name: string) => `${name} `.repeat(1000);
 
-onStores("values aside", everyStore, (test) => {
-  test("long inputs, results, payloads and outputs stand beside the journal, and are what they were", async ({ scene }) => {
+onStores("values beside the journal", everyStore, (test) => {
+  test("long inputs, results, payloads and outputs are stored beside the journal and read back unchanged", async ({ scene }) => {
     const store = await scene.open({ asideBytes });
     const echo = step("echo", async (text: string) => ({ text, short: 1 }));
     const grow = step("grow", async () => long("result"));
@@ -55,7 +55,7 @@ onStores("values aside", everyStore, (test) => {
     expect(JSON.stringify(await store.runs.list({ limit: 10 })).length).toBeLessThan(2 * long("child").length);
   });
 
-  test("after a death the code is told the same", async ({ scene }) => {
+  test("after a crash the code gets the same values", async ({ scene }) => {
     const held = gate();
     const fetched: string[] = [];
     const grow = step("grow", async (input: string) => {
@@ -74,7 +74,7 @@ onStores("values aside", everyStore, (test) => {
     });
     const doomed = mortal(await scene.open({ asideBytes }));
     await work(doomed.store, { workflows: [run], leaseMs: shortMs, background: true });
-    // It would keep them in the journal, and finds them wherever they were put.
+    // This worker would keep the values in the journal, and finds them wherever they were stored.
     const store = await scene.open({ asideBytes: 0 });
     await start(run, [long("input")], { store: doomed.store, id: "run" });
     await held.opened;
@@ -85,7 +85,7 @@ onStores("values aside", everyStore, (test) => {
     expect(fetched).toEqual(["attempt 1"]);
   });
 
-  test("the result of a step in a transaction is put aside in it", async ({ scene }) => {
+  test("the result of a transactional step is stored aside in its transaction", async ({ scene }) => {
     if (scene.on === "memory") return;
     const store = await scene.open({ asideBytes });
     const book = step.tx("book", async () => long("booked"));
@@ -98,7 +98,7 @@ onStores("values aside", everyStore, (test) => {
     expect(JSON.parse(done?.detail[1] as string)).toBe(long("booked"));
   });
 
-  test("removed with its run; the same value is kept once", async ({ scene }) => {
+  test("values are removed with their run, and the same value is stored once", async ({ scene }) => {
     const store = await scene.open({ asideBytes });
     const echo = step("echo", async (text: string) => text);
     const run = workflow(scene.name("run"), async (text: string) => await echo(text));
@@ -112,7 +112,7 @@ onStores("values aside", everyStore, (test) => {
     expect(await value()).toEqual([]);
   });
 
-  test("0: never; and beyond valueBytesMax nothing is kept, with a clear error", async ({ scene }) => {
+  test("with 0 nothing is stored aside; a value beyond valueBytesMax is refused with a clear error", async ({ scene }) => {
     const store = await scene.open({ asideBytes: 0, valueBytesMax: 20_000 });
     const run = workflow(scene.name("run"), async (text: string) => text);
     await scene.work({}, store);

@@ -6,7 +6,7 @@ import { everyStore, onStores } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 
 onStores("steps that wait for runs", everyStore, (test) => {
-  test("a worker that is full of them executes the runs that they wait for", async ({ scene }) => {
+  test("a worker whose slots are all taken by such steps executes the runs that they wait for", async ({ scene }) => {
     const double = step("double", async (n: number) => n * 2);
     const child = workflow(scene.name("child"), async (n: number) => await double(n));
     const ask = step("ask", async (n: number) => await (await start(child, [n])).returnValue);
@@ -16,7 +16,7 @@ onStores("steps that wait for runs", everyStore, (test) => {
     expect(await Promise.all(runs.map((run) => run.returnValue))).toEqual(runs.map((_, n) => n * 2));
   });
 
-  test("however deep: steps that wait for runs whose steps wait for runs, and children between them", async ({ scene }) => {
+  test("works at any depth: steps that wait for runs whose steps wait for runs, with children between them", async ({ scene }) => {
     const nested: Workflow<[number], number> = workflow(scene.name("nested"), async (depth: number): Promise<number> => {
       if (depth === 0) return 0;
       return depth % 2 === 0 ? 1 + (await ask(depth - 1)) : 1 + (await (await start(nested, [depth - 1])).returnValue);
@@ -26,7 +26,7 @@ onStores("steps that wait for runs", everyStore, (test) => {
     expect(await (await start(nested, [6], { store })).returnValue).toBe(6);
   });
 
-  test("a step that reads the stream of a run, and one that waits for a run that waits for a hook", async ({ scene }) => {
+  test("works for a step that reads the stream of a run, and for one that waits for a run that waits for a hook", async ({ scene }) => {
     const say = step("say", async (word: string) => {
       const writer = getWritable<string>().getWriter();
       await writer.write(word);
@@ -49,7 +49,7 @@ onStores("steps that wait for runs", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["one", "two"]);
   });
 
-  test("nothing else is executed beyond the worker's concurrency", async ({ scene }) => {
+  test("no other run is executed beyond the worker's concurrency", async ({ scene }) => {
     const finish = gate();
     const hold = step("hold", async () => await finish.opened);
     const child = workflow(scene.name("child"), async () => await hold());

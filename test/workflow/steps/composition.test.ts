@@ -13,7 +13,7 @@ async function untilAborted(): Promise<never> {
 }
 
 onStores("composition", everyStore, (test) => {
-  test("Promise.all: side by side, results in their places", async ({ scene }) => {
+  test("Promise.all runs steps in parallel and returns results in the order of the calls", async ({ scene }) => {
     const all = gate();
     let inside = 0;
     const meet = step("meet", async (n: number) => {
@@ -27,7 +27,7 @@ onStores("composition", everyStore, (test) => {
     expect(await (await start(run, [], { store })).returnValue).toEqual([1, 4, 9, 16, 25]);
   });
 
-  test("Promise.all rejects with the first failure; the others are aborted and their verdict is journaled", async ({ scene }) => {
+  test("Promise.all rejects with the first failure; the other steps are aborted and their verdicts are journaled", async ({ scene }) => {
     const broken = step("broken", async () => Promise.reject(new FatalError("broken")));
     const slow = step("slow", untilAborted);
     const run = workflow(scene.name("run"), async () => await Promise.all([slow(), broken()]));
@@ -39,7 +39,7 @@ onStores("composition", everyStore, (test) => {
     expect(lines.at(-1)).toBe("end failed");
   });
 
-  test("Promise.race: the loser is aborted, its verdict is journaled, then the run ends", async ({ scene }) => {
+  test("Promise.race aborts the loser and journals its verdict before the run ends", async ({ scene }) => {
     const ids: string[] = [];
     const loser = step("loser", async () => {
       ids.push(getStepMetadata().stepId);
@@ -61,7 +61,7 @@ onStores("composition", everyStore, (test) => {
     expect((await story(store, started.id)).at(-1)).toBe("end completed");
   });
 
-  test("the losers of a race run on while the code does: only the end aborts them", async ({ scene }) => {
+  test("the losers of a race keep running while the code runs: only the run's end aborts them", async ({ scene }) => {
     const free = gate();
     let aborted = false;
     const slow = step("slow", async () => {
@@ -101,7 +101,7 @@ onStores("composition", everyStore, (test) => {
     ]);
   });
 
-  test("try, catch, finally: compensation runs in the reverse order", async ({ scene }) => {
+  test("try, catch, finally: compensations run in reverse order", async ({ scene }) => {
     const done: string[] = [];
     const act = step("act", async (what: string) => {
       if (what === "ship") throw new FatalError("no more trucks");
@@ -157,7 +157,7 @@ onStores("composition", everyStore, (test) => {
     expect(await getRun(started.id, { store }).returnValue).toEqual(["first", "second"]);
   });
 
-  test("code that returns without waiting for a step: one that runs is aborted, one that has not begun does not begin", async ({
+  test("when the code returns without waiting, a running step is aborted, and a step that has not begun does not begin", async ({
     scene,
   }) => {
     const calls: string[] = [];
@@ -184,7 +184,7 @@ onStores("composition", everyStore, (test) => {
     expect(await readAttempts(started.id, asked?.stepId ?? "", { store })).toEqual([]);
   });
 
-  test("a step whose entry is on its way when the code returns does not begin", async ({ scene }) => {
+  test("a step whose entry is being written when the code returns does not begin", async ({ scene }) => {
     const calls: string[] = [];
     const one = step("one", async () => void calls.push("one"));
     const two = step("two", async () => void calls.push("two"));
@@ -211,8 +211,8 @@ onStores("composition", everyStore, (test) => {
     expect(lines.at(-1)).toBe("end completed");
   });
 
-  test("a failure that the code does not care about ends neither the process nor the run", async ({ scene }) => {
-    const broken = step("broken", async () => Promise.reject(new FatalError("nobody cares")));
+  test("a failure that the code ignores ends neither the process nor the run", async ({ scene }) => {
+    const broken = step("broken", async () => Promise.reject(new FatalError("ignored")));
     const fine = step("fine", async () => "fine");
     const run = workflow(scene.name("run"), async () => {
       broken().catch(() => {});
@@ -223,7 +223,7 @@ onStores("composition", everyStore, (test) => {
     expect(await (await start(run, [], { store })).returnValue).toBe("fine");
   });
 
-  test("step functions as values, in a generator, in a class, recursively", async ({ scene }) => {
+  test("step functions work as values, in a generator, in a class and recursively", async ({ scene }) => {
     const add = step("add", async (a: number, b: number) => a + b);
     class Account {
       balance = 0;
@@ -249,7 +249,7 @@ onStores("composition", everyStore, (test) => {
     expect(await (await start(run, [], { store })).returnValue).toEqual([[1, 3, 6], 10]);
   });
 
-  test("50 steps side by side, each retried once", async ({ scene }) => {
+  test("50 parallel steps are each retried once", async ({ scene }) => {
     const calls = new Map<number, number>();
     const flaky = step(
       "flaky",
@@ -266,7 +266,7 @@ onStores("composition", everyStore, (test) => {
     expect([...calls.values()]).toEqual(Array(50).fill(2));
   });
 
-  test("a throw before the first step, synchronous code, and a workflow that is no async function", async ({ scene }) => {
+  test("a throw before the first step, synchronous code, and a workflow that is not an async function", async ({ scene }) => {
     const thrower = workflow(scene.name("thrower"), (): number => {
       throw new RangeError("at once");
     });
@@ -276,7 +276,7 @@ onStores("composition", everyStore, (test) => {
     expect(await (await start(sync, [1], { store })).returnValue).toBe(2);
   });
 
-  test("a run that nobody can finish stays, and can be cancelled", async ({ scene }) => {
+  test("a run that no worker can finish stays, and can be cancelled", async ({ scene }) => {
     const stuck = workflow(scene.name("stuck"), async () => await new Promise<never>(() => {}));
     const { store, worker } = await scene.work();
     const run = await start(stuck, [], { store });

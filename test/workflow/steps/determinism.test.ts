@@ -6,7 +6,7 @@ import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { story, untilStatus } from "../scene.js";
 
-/** Versions of one workflow: the same name at the same place, as a deployment would have it. */
+/** Versions of one workflow: the same name at the same place, as after a deployment. */
 function version<Result>(name: string, fn: () => Promise<Result>): Workflow<[], Result> {
   return workflow(name, fn);
 }
@@ -14,7 +14,7 @@ function version<Result>(name: string, fn: () => Promise<Result>): Workflow<[], 
 const note = step("note", async (text: string) => text);
 const other = step("other", async (text: string) => text);
 
-/** Runs `before` until it waits for the hook "go", parks it there, and lets a worker with `after` resume it. */
+/** Runs `before` until it waits for the hook "go" and is released, and lets a worker with `after` resume it. */
 async function deploy(scene: Scene, before: () => Promise<unknown>, after: () => Promise<unknown>) {
   const name = scene.name("deployed");
   const old = await scene.work({ workflows: [version(name, before)] });
@@ -27,7 +27,7 @@ async function deploy(scene: Scene, before: () => Promise<unknown>, after: () =>
 }
 
 onStores("determinism", everyStore, (test) => {
-  test("now, random and uuid are the same after a replay, and differ between runs and calls", async ({ scene }) => {
+  test("now, random and uuid return the same values after a replay, and differ between runs and calls", async ({ scene }) => {
     const seen: unknown[][] = [];
     const reached = gate();
     const hold = step("hold", async () => {
@@ -65,7 +65,7 @@ onStores("determinism", everyStore, (test) => {
     expect(second[2]).not.toBe(id);
   });
 
-  test("in a step now, random and uuid are the real ones", async ({ scene }) => {
+  test("in a step, now, random and uuid return real values", async ({ scene }) => {
     const draw = step("draw", async () => [random(), uuid(), Math.abs(Number(now()) - Date.now()) < 1000]);
     const run = workflow(scene.name("run"), async () => [await draw(), await draw()]);
     const { store } = await scene.work();
@@ -75,7 +75,7 @@ onStores("determinism", everyStore, (test) => {
     expect(one?.[2]).toBe(true);
   });
 
-  test("a replay asks for the same and executes nothing again", async ({ scene }) => {
+  test("a replay makes the same requests and executes nothing again", async ({ scene }) => {
     let calls = 0;
     const count = step("count", async (n: number) => {
       calls += 1;
@@ -110,7 +110,7 @@ onStores("divergence", everyStore, (test) => {
     return [first, await note("two")];
   };
 
-  test("another step: parked with expected against found and the line in the user's file; nothing is executed", async ({ scene }) => {
+  test("another step: the run is parked with expected, found and the line in the user's file; nothing is executed", async ({ scene }) => {
     let calls = 0;
     const counted = step("counted", async () => ++calls);
     const { store, worker, run } = await deploy(scene, waiting, async () => await counted());
@@ -125,7 +125,7 @@ onStores("divergence", everyStore, (test) => {
     expect(await story(store, "r")).toEqual(["step note#0", "done note#0", "hook hook#0", "park mail"]);
   });
 
-  test("it goes on under matching code, when it is woken", async ({ scene }) => {
+  test("a diverged run continues under matching code when it is woken", async ({ scene }) => {
     const { name, store, worker, run } = await deploy(scene, waiting, async () => await other("new"));
     await untilStatus(store, "r", "diverged");
     await worker.stop();
@@ -135,7 +135,7 @@ onStores("divergence", everyStore, (test) => {
     expect(await run.trouble).toBeUndefined();
   });
 
-  test("wakeUp of a diverged run tries it again, and does not end its sleeps", async ({ scene }) => {
+  test("wakeUp of a diverged run tries it again and does not end its sleeps", async ({ scene }) => {
     const asleep = async () => {
       const hook = createHook<string>({ token: "go" });
       await Promise.all([note("one"), hook, sleep("1h")]);
@@ -192,7 +192,7 @@ onStores("divergence", everyStore, (test) => {
     "a failure before the first step": [async () => Promise.reject(new Error("broken deployment")), "step note#0", "the code has ended"],
   };
   for (const [what, [after, expected, found]] of Object.entries(changes)) {
-    test(`${what}: parked, nothing is lost`, async ({ scene }) => {
+    test(`${what}: the run is parked, and nothing is lost`, async ({ scene }) => {
       const { name, store, worker, run } = await deploy(scene, waiting, after);
       await untilStatus(store, "r", "diverged");
       const trouble = (await run.trouble) ?? "";
@@ -206,7 +206,7 @@ onStores("divergence", everyStore, (test) => {
     });
   }
 
-  test("what the code asks for after all that the journal has is new, and fine", async ({ scene }) => {
+  test("requests that come after everything in the journal are new, and allowed", async ({ scene }) => {
     const { run } = await deploy(scene, waiting, async () => {
       await note("one");
       const hook = createHook<string>({ token: "go" });
@@ -216,7 +216,7 @@ onStores("divergence", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["new step", true, "two"]);
   });
 
-  test("a diverged run can be cancelled, under code that does not match, too", async ({ scene }) => {
+  test("a diverged run can be cancelled, also under code that does not match", async ({ scene }) => {
     const { store, run } = await deploy(scene, waiting, async () => await other("new"));
     await untilStatus(store, "r", "diverged");
     await run.cancel();
@@ -224,7 +224,7 @@ onStores("divergence", everyStore, (test) => {
     expect((await story(store, "r")).at(-1)).toBe("end cancelled");
   });
 
-  test("parked is parked: mail that waits for it does not make it try again and again", async ({ scene }) => {
+  test("a parked run stays parked: waiting mail does not make a worker try it again and again", async ({ scene }) => {
     const { name, store, worker, run } = await deploy(scene, waiting, async () => await other("new"));
     await untilStatus(store, "r", "diverged");
     for (let i = 0; i < 3; i++) {
@@ -241,7 +241,7 @@ onStores("divergence", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["one", "two"]);
   });
 
-  test("mail that came while it was parked arrives in its order, each once", async ({ scene }) => {
+  test("mail that arrived while the run was parked is delivered in order, each once", async ({ scene }) => {
     const listening = async () => {
       const first = await note("one");
       const hook = createHook<string>({ token: "go" });
@@ -260,7 +260,7 @@ onStores("divergence", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["one", "go", "second", "third", "fourth"]);
   });
 
-  test("other runs go on while one is parked", async ({ scene }) => {
+  test("other runs continue while one is parked", async ({ scene }) => {
     const { store } = await deploy(scene, waiting, async () => await other("new"));
     await untilStatus(store, "r", "diverged");
     const fine = workflow(scene.name("fine"), async () => await note("fine"));
@@ -285,7 +285,7 @@ onStores("divergence", everyStore, (test) => {
       await Promise.race([other("between"), sleep(1)]);
       await charge();
     });
-    // The same run id, in two databases of which the second has more going on.
+    // The same run id in two databases; the code of the second has more requests.
     const { store } = await scene.work();
     const { store: memory } = await elsewhere(scene);
     await (await start(lean, [], { id: "same", store })).returnValue;
@@ -303,7 +303,7 @@ async function elsewhere(scene: Scene) {
 }
 
 describe("definitions", () => {
-  plain("two different workflows of one name are refused, with both places; the same one may be loaded again", () => {
+  plain("two different workflows of one name are refused, and the error names both places; the same one may be loaded again", () => {
     const define = () => workflow("twice", async () => 1);
     define();
     expect(define).not.toThrow();
@@ -314,7 +314,7 @@ describe("definitions", () => {
 });
 
 describe("outside of a workflow", () => {
-  plain("now, random and uuid are the real ones", () => {
+  plain("now, random and uuid return real values", () => {
     expect(Math.abs(Number(now()) - Date.now())).toBeLessThan(60_000);
     expect(random()).not.toBe(random());
     expect(uuid()).not.toBe(uuid());

@@ -8,7 +8,7 @@ import { until } from "../../kit/until.js";
 import { quick, untilStatus } from "../scene.js";
 
 onStores("effects when the body throws", everyStore, (test) => {
-  test("idempotent and keyed: retried by policy with the same key", async ({ scene }) => {
+  test("idempotent and keyed: the step is retried by its policy with the same key", async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: true });
     const body = async (name: string) => {
       const { stepId, attempt } = getStepMetadata();
@@ -24,7 +24,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     for (const id of ids) expect([effects.rawCalls(id), effects.applied(id)]).toEqual([2, 1]);
   });
 
-  test("reconcile: the next attempt asks first, so that what happened is not repeated", async ({ scene }) => {
+  test("reconcile: is called before the next attempt, so that an applied effect is not repeated", async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: false });
     const reconcile = ({ stepId }: { stepId: string }) => effects.find(stepId) as { found: string } | "absent";
     const options = { effect: "reconcile", reconcileAfterMs: 0, reconcile, ...quick } as const;
@@ -52,7 +52,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1, 1]);
   });
 
-  test("reconcile: the last attempt, too, is asked about before the step is called failed", async ({ scene }) => {
+  test("reconcile: is also called after the last attempt, before the step counts as failed", async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: false });
     const find = ({ stepId }: { stepId: string }) => effects.find(stepId) as { found: string } | "absent";
     const fail = (happens: boolean) => async () => {
@@ -71,7 +71,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     ]);
   });
 
-  test("reconcile: after a throw, too, it is not asked before the answer can be trusted", async ({ scene }) => {
+  test("reconcile: is not called before reconcileAfterMs, also after a throw", async ({ scene }) => {
     const times: number[] = [];
     const charge = step(
       "charge",
@@ -95,7 +95,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     expect(Number(times[1]) - Number(times[0])).toBeGreaterThanOrEqual(190);
   });
 
-  test("atMostOnce: unknown, whatever was thrown, and no retry", async ({ scene }) => {
+  test("atMostOnce: any throw leaves the step unknown, without a retry", async ({ scene }) => {
     let calls = 0;
     const charge = step(
       "charge",
@@ -115,7 +115,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     expect(calls).toBe(2);
   });
 
-  test("atMostOnce: a timeout is unknown, too", async ({ scene }) => {
+  test("atMostOnce: a timeout leaves the step unknown, too", async ({ scene }) => {
     const charge = step("charge", () => new Promise<never>(() => {}), { effect: "atMostOnce", timeoutMs: 10, graceMs: 10 });
     const order = workflow(scene.name("order"), async () => await charge());
     const { store } = await scene.work();
@@ -124,7 +124,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     expect(await getRun("o-1", { store }).trouble).toContain("TimeoutError");
   });
 
-  test("NotApplied says that nothing happened: retried, and failed when that was the last try", async ({ scene }) => {
+  test("NotApplied says that nothing happened: the step is retried, and fails if that was the last attempt", async ({ scene }) => {
     let calls = 0;
     const body = async (until: number) => {
       calls += 1;
@@ -142,7 +142,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     expect(calls).toBe(5);
   });
 
-  test("a run in doubt that also waits for a hook goes on with both", async ({ scene }) => {
+  test("a run in doubt that also waits for a hook continues with both", async ({ scene }) => {
     const charge = step("charge", async () => Promise.reject(new Error("no")), { effect: "atMostOnce" });
     const order = workflow(scene.name("order"), async () => {
       const hook = createHook<string>({ token: scene.name("token") });

@@ -8,7 +8,7 @@ import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { story, untilReleased, untilStatus } from "../scene.js";
 
-/** A step that calls the other side, and can be held there: in its first attempt its process dies. */
+/** A step that calls the provider and can be held there: the process dies during its first attempt. */
 class Deed {
   readonly effects: EffectLedger;
   readonly reached = gate<string>();
@@ -27,7 +27,7 @@ class Deed {
   };
 }
 
-/** Starts the run where its process dies in the middle of the deed; returns the step that was called. */
+/** Starts the run and lets its process die during the step; returns the stepId. */
 async function dieIn(scene: Scene, deed: Deed, run: Workflow<[], unknown>, id: string): Promise<string> {
   const doomed = await scene.workAndDie({ workflows: [run] });
   await start(run, [], { id, store: doomed.store });
@@ -41,8 +41,8 @@ async function verdicts(store: Store, run: string, stepId: string): Promise<stri
   return attempts.map(({ attempt, verdict, how }) => [attempt, verdict, how].filter((part) => part !== undefined).join(" "));
 }
 
-onStores("effects when the process died midway", everyStore, (test) => {
-  test("idempotent: run again, with the same key and the next attempt", async ({ scene }) => {
+onStores("effects when the process died during the step", everyStore, (test) => {
+  test("idempotent: the step runs again, with the same key and the next attempt number", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body);
     const order = workflow(scene.name("order"), async () => await charge(5));
@@ -54,7 +54,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await verdicts(store, "o-1", stepId)).toEqual(["1 lapsed", "2 completed"]);
   });
 
-  test("keyed: run again, and the provider dedupes", async ({ scene }) => {
+  test("keyed: the step runs again, and the provider deduplicates", async ({ scene }) => {
     const deed = new Deed(true);
     const charge = step("charge", deed.body, { effect: "keyed" });
     const order = workflow(scene.name("order"), async () => await charge(5));
@@ -64,7 +64,9 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect([deed.effects.rawCalls(stepId), deed.effects.applied(stepId)]).toEqual([2, 1]);
   });
 
-  test("reconcile, found: recorded, not called again; it is asked by stepId, attempt and input", async ({ scene }) => {
+  test("reconcile, found: the result is recorded and the step not called again; reconcile gets stepId, attempt and input", async ({
+    scene,
+  }) => {
     const deed = new Deed();
     const asked: unknown[] = [];
     const charge = step("charge", deed.body, {
@@ -84,7 +86,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await verdicts(store, "o-1", stepId)).toEqual(["1 completed reconciled"]);
   });
 
-  test("reconcile, absent: run", async ({ scene }) => {
+  test("reconcile, absent: the step runs again", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body, { effect: "reconcile", reconcileAfterMs: 0, reconcile: () => "absent" });
     const order = workflow(scene.name("order"), async () => await charge(5));
@@ -94,14 +96,14 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await verdicts(store, "o-1", stepId)).toEqual(["1 lapsed", "2 completed"]);
   });
 
-  const cannotTell: Record<string, () => unknown> = {
-    'says "unknown"': () => "unknown",
+  const noAnswers: Record<string, () => unknown> = {
+    'returns "unknown"': () => "unknown",
     throws: () => Promise.reject(new Error("provider down")),
-    "answers nothing": () => undefined,
-    "answers something else": () => ({}),
+    "returns undefined": () => undefined,
+    "returns an invalid value": () => ({}),
   };
-  for (const [what, reconcile] of Object.entries(cannotTell)) {
-    test(`reconcile ${what}: unknown, and nothing is called`, async ({ scene }) => {
+  for (const [what, reconcile] of Object.entries(noAnswers)) {
+    test(`reconcile ${what}: the step is unknown, and is not called again`, async ({ scene }) => {
       const deed = new Deed();
       const charge = step("charge", deed.body, { effect: "reconcile", reconcileAfterMs: 0, reconcile: reconcile as () => "unknown" });
       const order = workflow(scene.name("order"), async () => await charge(5));
@@ -115,7 +117,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     });
   }
 
-  test("reconcile is not asked before the answer can be trusted", async ({ scene }) => {
+  test("reconcile is not called before reconcileAfterMs", async ({ scene }) => {
     const deed = new Deed();
     const times: number[] = [];
     const charge = step(
@@ -140,7 +142,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(Number(times[1]) - Number(times[0])).toBeGreaterThanOrEqual(290);
   });
 
-  test("in reconcile a step is just that function, and the run is nobody's context", async ({ scene }) => {
+  test("in reconcile a step is a plain function, and the run is not its context", async ({ scene }) => {
     const deed = new Deed();
     const look = step("look", async () => "looked");
     const charge = step("charge", deed.body, {
@@ -155,7 +157,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await story(store, "o-1")).not.toContain("step look#0");
   });
 
-  test("what reconcile finds and cannot be journaled fails the step, and does not end the process", async ({ scene }) => {
+  test("a value that reconcile found and that cannot be journaled fails the step, and does not end the process", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body, {
       effect: "reconcile",
@@ -169,7 +171,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(deed.effects.rawCalls(stepId)).toBe(1);
   });
 
-  test("atMostOnce: never again; the run is parked as unknown and listed with its trouble; other runs go on", async ({ scene }) => {
+  test("atMostOnce: the step never runs again; the run is unknown and listed with its trouble; other runs continue", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body, { effect: "atMostOnce" });
     const order = workflow(scene.name("order"), async () => await charge(5));
@@ -187,7 +189,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await verdicts(store, "o-1", stepId)).toEqual([expect.stringMatching(/^1 unknown/)]);
   });
 
-  test("a person says completed, failed or not applied, and the run goes on", async ({ scene }) => {
+  test("a person resolves the step as completed, failed or not applied, and the run continues", async ({ scene }) => {
     const outcomes = workflow(scene.name("order"), async () => {
       const deeds = ["a", "b", "c"].map((id) => charge(id));
       return (await Promise.allSettled(deeds)).map((result) =>
@@ -227,7 +229,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await verdicts(store, "o-1", ids.get("b") ?? "")).toEqual(["1 failed resolved"]);
   });
 
-  test("a resolution that means another attempt changes nothing; bad ones are refused", async ({ scene }) => {
+  test("a resolution for another attempt changes nothing; invalid resolutions are refused", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body, { effect: "atMostOnce" });
     const order = workflow(scene.name("order"), async () => await charge(5));
@@ -237,14 +239,14 @@ onStores("effects when the process died midway", everyStore, (test) => {
     const at = { runId: "o-1", stepId, attempt: 1, store };
     await expect(resolveStep({ ...at, attempt: 2 }, { completed: "wrong attempt" })).rejects.toThrow(NotUnknownError);
     await expect(resolveStep({ ...at, stepId: "step_other" }, { completed: "wrong step" })).rejects.toThrow(NotUnknownError);
-    await expect(resolveStep({ ...at, runId: "nobody" }, "notApplied")).rejects.toThrow(RunNotFoundError);
+    await expect(resolveStep({ ...at, runId: "missing" }, "notApplied")).rejects.toThrow(RunNotFoundError);
     await expect(resolveStep(at, "maybe" as never)).rejects.toThrow(InvalidInputError);
     await expect(resolveStep(at, { completed: () => 1 })).rejects.toThrow(InvalidInputError);
     await resolveStep(at, { completed: "right" });
     expect(await getRun("o-1", { store }).returnValue).toBe("right");
   });
 
-  test("an unknown run stays so when it is woken, and can be cancelled", async ({ scene }) => {
+  test("an unknown run stays unknown when it is woken, and can be cancelled", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body, { effect: "atMostOnce" });
     const order = workflow(scene.name("order"), async () => await charge(5));
@@ -261,7 +263,7 @@ onStores("effects when the process died midway", everyStore, (test) => {
     expect(await run.trouble).toBeUndefined();
   });
 
-  test("while one step is in doubt the others of its run are finished", async ({ scene }) => {
+  test("while one step is in doubt, the other steps of its run are finished", async ({ scene }) => {
     const deed = new Deed();
     const charge = step("charge", deed.body, { effect: "atMostOnce" });
     const notify = step("notify", async () => "notified");

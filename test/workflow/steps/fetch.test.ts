@@ -15,7 +15,7 @@ interface Heard {
 
 type Answer = (call: number, request: IncomingMessage) => { status: number; body?: string | Uint8Array; headers?: Record<string, string> };
 
-/** The other side: it counts what reaches it. */
+/** A provider that counts the requests it gets. */
 async function provider(scene: Scene | undefined, answer: Answer) {
   const calls: Heard[] = [];
   const server = createServer(async (request, response) => {
@@ -39,7 +39,7 @@ async function provider(scene: Scene | undefined, answer: Answer) {
 }
 
 onStores("fetch", everyStore, (test) => {
-  test("in a workflow it is a step: a replay has the same response, and asks nobody", async ({ scene }) => {
+  test("in a workflow it is a step: a replay has the same response without a request", async ({ scene }) => {
     const reached = gate();
     const { url, calls } = await provider(scene, (n) => ({ status: 201, body: `{"n":${n}}`, headers: { "x-n": String(n) } }));
     const hold = step("hold", async () => {
@@ -62,7 +62,7 @@ onStores("fetch", everyStore, (test) => {
     expect(calls).toEqual([{ method: "POST", key: undefined, body: "amount=5" }]);
   });
 
-  test("the stepId goes along as the key, the same at every attempt", async ({ scene }) => {
+  test("sends the stepId as the idempotency key, the same at every attempt", async ({ scene }) => {
     const { url, calls } = await provider(scene, (n) => ({ status: n < 3 ? 503 : 200, headers: { "retry-after": "0" } }));
     const order = workflow(scene.name("order"), async () => {
       const first = await fetch(url, { method: "POST" }, { idempotencyKey: true, retryStatuses: [503] });
@@ -78,7 +78,7 @@ onStores("fetch", everyStore, (test) => {
     expect(keys[3]).not.toBe(keys[0]);
   });
 
-  test("409 as success; without that it is a response like others", async ({ scene }) => {
+  test("can treat 409 as success; otherwise 409 is a response like any other", async ({ scene }) => {
     const { url } = await provider(scene, () => ({ status: 409, body: "already processed" }));
     const order = workflow(scene.name("order"), async () => {
       const taken = await fetch(url, { method: "POST" }, { conflictIsSuccess: true });
@@ -89,7 +89,7 @@ onStores("fetch", everyStore, (test) => {
     expect(await (await start(order, [], { store })).returnValue).toEqual([true, 200, "409", "already processed", false, 409]);
   });
 
-  test("a network error is retried, and is a FatalError when no retries are left", async ({ scene }) => {
+  test("retries a network error, and throws a FatalError when no retries are left", async ({ scene }) => {
     const { url, close } = await provider(undefined, () => ({ status: 200 }));
     await close();
     const order = workflow(scene.name("order"), async () => {
@@ -104,7 +104,7 @@ onStores("fetch", everyStore, (test) => {
     expect(await (await start(order, [], { store })).returnValue).toMatch(/step "fetch" failed after 2 attempts/);
   });
 
-  test("a request of ours, binary bodies both ways, and a signal of the code", async ({ scene }) => {
+  test("accepts a Request, binary bodies in both directions, and a signal of the code", async ({ scene }) => {
     const bytes = new Uint8Array([0, 255, 128, 10]);
     const { url, calls } = await provider(scene, () => ({ status: 200, body: bytes }));
     const order = workflow(scene.name("order"), async () => {
@@ -120,7 +120,7 @@ onStores("fetch", everyStore, (test) => {
   });
 });
 
-plain("outside of a workflow it is the global one, with the same options", async () => {
+plain("outside of a workflow fetch is the global one, with the same options", async () => {
   const { url, calls, close } = await provider(undefined, () => ({ status: 409 }));
   const response = await fetch(url, { method: "POST", body: "x" }, { conflictIsSuccess: true, idempotencyKey: true });
   expect([response.status, calls]).toEqual([200, [{ method: "POST", key: undefined, body: "x" }]]);

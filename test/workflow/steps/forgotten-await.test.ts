@@ -12,7 +12,7 @@ import { work, workflow } from "onceflow/workflow";
 import { getRun, listRuns, readJournal, resumeHook, start, webhookHandler } from "onceflow/workflow/api";
 import { afterAll, expect, test } from "vitest";
 
-// What a program passes on when it forgets to write await before open(…).
+// What a program passes on if it forgets to write await before open(…).
 const forgotten = open("memory:") as never;
 afterAll(async () => (await (forgotten as ReturnType<typeof open>)).close());
 
@@ -49,7 +49,7 @@ const uses: Readonly<Record<string, () => unknown>> = {
   webhookHandler: () => webhookHandler(forgotten),
 };
 
-test.each(Object.entries(uses))("%s says that await is missing before open", async (_name, use) => {
+test.each(Object.entries(uses))("%s throws an error that says that await is missing before open", async (_name, use) => {
   const said = await Promise.resolve()
     .then(use)
     .then(

@@ -28,7 +28,7 @@ function gated(name: string, options = {}) {
 }
 
 onStores("a step that the code does not await", everyStore, (test) => {
-  test("the run waits for it, and warns with the file and line of the call", async ({ scene }) => {
+  test("is waited for by the run, with a warning that names the file and line of the call", async ({ scene }) => {
     const warnings = captureWarnings();
     const slow = gated("slow");
     const name = scene.name("forgetful");
@@ -52,7 +52,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     expect(warning?.message).toContain(".catch(() => {})");
   });
 
-  test("the run fails if the step fails, after its retries", async ({ scene }) => {
+  test("fails the run if it fails after its retries", async ({ scene }) => {
     let tries = 0;
     const broken = step(
       "broken",
@@ -73,7 +73,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     expect(await started.status).toBe("failed");
   });
 
-  test("a step that failed before the code returned fails the run, too", async ({ scene }) => {
+  test("fails the run, too, if it failed before the code returned", async ({ scene }) => {
     const broken = step("broken", async () => {
       throw new FatalError("no money");
     });
@@ -88,7 +88,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     await expect(started.returnValue).rejects.toThrow("no money");
   });
 
-  test(".catch(() => {}) says that its outcome does not matter: the run ends without it", async ({ scene }) => {
+  test("is not waited for if .catch(() => {}) says that its outcome does not matter", async ({ scene }) => {
     const warnings = captureWarnings();
     const slow = gated("slow", { graceMs: 1 });
     const name = scene.name("run");
@@ -105,7 +105,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     slow.open();
   });
 
-  test("await, then, finally, all, race, any, allSettled, return and for await look at it", async ({ scene }) => {
+  test("counts as awaited with await, then, finally, all, race, any, allSettled, return and for await", async ({ scene }) => {
     const warnings = captureWarnings();
     const name = scene.name("run");
     const note = step("note", async (what: string) => what);
@@ -132,7 +132,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     expect(about[0]?.message).toContain('step "note"');
   });
 
-  test("code that throws leaves it behind, as before", async ({ scene }) => {
+  test("is left behind when the code throws, as before", async ({ scene }) => {
     const slow = gated("slow", { graceMs: 1 });
     const note = step("note", async () => void (await slow.began));
     const run = workflow(scene.name("run"), async () => {
@@ -147,7 +147,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     slow.open();
   });
 
-  test("cancel ends the waiting, and aborts the step", async ({ scene }) => {
+  test("is aborted by cancel, which ends the waiting", async ({ scene }) => {
     const slow = gated("slow", { graceMs: 1 });
     const run = workflow(scene.name("run"), async () => {
       slow.call("charge");
@@ -163,7 +163,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     slow.open();
   });
 
-  test("the worker dies while the run waits: another one runs the step again, and the run ends with its result", async ({ scene }) => {
+  test("is run again by another worker if the worker dies while the run waits, and the run ends with its result", async ({ scene }) => {
     const [first, again] = [gate(), gate()];
     let attempts = 0;
     const slow = step("slow", async () => {
@@ -192,7 +192,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     ]);
   });
 
-  test("a retry that is far away is waited for out of memory; hooks and sleeps of the code do not wake the run", async ({ scene }) => {
+  test("is waited for outside of memory if its retry is far away; hooks and sleeps of the code do not wake the run", async ({ scene }) => {
     let tries = 0;
     const flaky = step(
       "flaky",
@@ -213,7 +213,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     const started = await start(run, [], { id: "r", store });
     await until("it left memory", () => worker.running === 0);
     expect(tries).toBe(1);
-    // Nobody is there to take it in: the run waits for its step, and must not be claimed for this again and again.
+    // No code waits for this payload: the run waits for its step, and must not be claimed for the payload again and again.
     await resumeHook(`never ${scene.on}`, 1, { store });
     expect(await started.returnValue).toBe("returned");
     expect(tries).toBe(2);
@@ -222,7 +222,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     expect(lines.at(-1)).toBe("end completed");
   });
 
-  test("losers of a race are aborted when the code returns, and their code calls nothing more", async ({ scene }) => {
+  test("is aborted when the code returns if it lost a race, and its code makes no more calls", async ({ scene }) => {
     const forgotten = gated("forgotten");
     const lost = gate<AbortSignal>();
     const charged: string[] = [];
@@ -254,7 +254,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     expect(forgotten.effects).toEqual(["log"]);
   });
 
-  test("a step whose outcome is unknown keeps the run open until a person resolves it", async ({ scene }) => {
+  test("keeps the run open if its outcome is unknown, until a person resolves it", async ({ scene }) => {
     const pay = step(
       "pay",
       async () => {
@@ -274,7 +274,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     expect(await started.returnValue).toBe("returned");
   });
 
-  test("a journal of 0.1.0, whose run ended without the step, replays to the same end", async ({ scene }) => {
+  test("in a journal of 0.1.0, whose run ended without it, replays to the same end", async ({ scene }) => {
     const slow = step("slow", async () => {});
     const run = workflow(scene.name("run"), async () => {
       slow();
@@ -301,7 +301,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
   });
 });
 
-plain("a directive step: the warning names the line of the call, not of the step", async () => {
+plain("for a directive step the warning names the line of the call, not of the step", async () => {
   const warnings = captureWarnings();
   const { testWorkflows } = await import("onceflow/testing");
   await using runner = await testWorkflows({ ambient: false });

@@ -4,8 +4,8 @@ import { expect } from "vitest";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { quick, story } from "../scene.js";
 
-onStores("which step it is", everyStore, (test) => {
-  test("getStepMetadata: the stepId is the same over retries and another one for every call", async ({ scene }) => {
+onStores("the identity of a step", everyStore, (test) => {
+  test("getStepMetadata: the stepId is the same over retries and different for every call", async ({ scene }) => {
     const seen: { stepId: string; attempt: number }[] = [];
     const look = step(
       "look",
@@ -35,7 +35,7 @@ onStores("which step it is", everyStore, (test) => {
     expect(() => new Headers({ "idempotency-key": ids[0] ?? "" })).not.toThrow();
   });
 
-  test("long and strange run ids and step names make stepIds of the same length", async ({ scene }) => {
+  test("long and unusual run ids and step names give stepIds of the same length", async ({ scene }) => {
     const ids: string[] = [];
     const name = "снять деньги / \u{1F4B0} ".repeat(10);
     const long = step(name, async () => void ids.push(getStepMetadata().stepId));
@@ -47,7 +47,7 @@ onStores("which step it is", everyStore, (test) => {
     expect(await getRun(started.id, { store }).status).toBe("completed");
   });
 
-  test("getWorkflowMetadata in the workflow and in its steps", async ({ scene }) => {
+  test("getWorkflowMetadata works in the workflow and in its steps", async ({ scene }) => {
     const name = scene.name("run");
     const inside = step("inside", async () => getWorkflowMetadata());
     const run = workflow(name, async () => [getWorkflowMetadata(), await inside()]);
@@ -58,7 +58,7 @@ onStores("which step it is", everyStore, (test) => {
     expect(steps).toEqual(own);
   });
 
-  test("key: calls are named by their arguments, and one key is one call", async ({ scene }) => {
+  test("key: names calls by their arguments, and one key is one call", async ({ scene }) => {
     const seen: [string, string][] = [];
     const charge = step(
       "charge",
@@ -86,7 +86,7 @@ onStores("which step it is", everyStore, (test) => {
     const run = workflow(scene.name("run"), async (orders: string[]) => {
       for (const order of orders) await charge(order);
     });
-    // The same run id in two databases, the calls in another order.
+    // The same run id in two databases, with the calls in another order.
     const [one, two] = [await scene.work(), await scene.work()];
     await (await start(run, [["a", "b"]], { id: "x", store: one.store })).returnValue;
     await (await start(run, [["b", "a"]], { id: "y", store: two.store })).returnValue;
@@ -94,7 +94,7 @@ onStores("which step it is", everyStore, (test) => {
     expect(new Set([...(seen.get("a") ?? []), ...(seen.get("b") ?? [])]).size).toBe(4);
   });
 
-  test("key: what is no name fails the call, not the process", async ({ scene }) => {
+  test("key: an invalid key fails the call, not the process", async ({ scene }) => {
     const charge = step("charge", async (order: string) => order, { key: (order) => order });
     const thrower = step("thrower", async (order: string) => order, {
       key: () => {
@@ -109,7 +109,7 @@ onStores("which step it is", everyStore, (test) => {
     expect(await (await start(run, [], { store })).returnValue).toEqual(["rejected", "rejected"]);
   });
 
-  test("a step that is called in a step is just that function", async ({ scene }) => {
+  test("a step that is called in a step is a plain function", async ({ scene }) => {
     const inner = step("inner", async (n: number) => n + 1);
     const outer = step("outer", async () => (await inner(1)) + (await inner(10)));
     const run = workflow(scene.name("run"), async () => await outer());

@@ -9,7 +9,7 @@ import { writeRun } from "./written-run.js";
 
 const at = Date.UTC(2020, 0, 1);
 
-onStores("what a step was called with", everyStore, (test) => {
+onStores("the arguments of a step", everyStore, (test) => {
   test("key: the same key with other arguments is an error that the code can catch", async ({ scene }) => {
     const seen: string[] = [];
     const setRole = step(
@@ -40,7 +40,7 @@ onStores("what a step was called with", everyStore, (test) => {
     expect(await story(store, "r")).toEqual(["step setRole:ann", "done setRole:ann", "mismatch mismatch setRole:ann#0", "end completed"]);
   });
 
-  test("key: uncaught, or not even awaited, it fails the run", async ({ scene }) => {
+  test("key: the error fails the run if it is not caught or not even awaited", async ({ scene }) => {
     const setRole = step("setRole", async (user: string, role: string) => `${user} ${role}`, { key: (user) => user });
     const thrown = workflow(scene.name("run"), async () => [await setRole("ann", "viewer"), await setRole("ann", "admin")]);
     const forgotten = workflow(scene.name("run"), async () => {
@@ -55,7 +55,7 @@ onStores("what a step was called with", everyStore, (test) => {
     }
   });
 
-  test("key: a replay refuses the same call again, and goes on behind it", async ({ scene }) => {
+  test("key: a replay refuses the same call again, and continues after it", async ({ scene }) => {
     const reached = gate();
     let holds = 0;
     const setRole = step("setRole", async (user: string, role: string) => `${user} is ${role}`, { key: (user) => user });
@@ -78,7 +78,7 @@ onStores("what a step was called with", everyStore, (test) => {
     expect((await story(store, "r")).filter((line) => line.startsWith("mismatch"))).toHaveLength(2);
   });
 
-  test("key: a run of 0.1.0, which was given the first result, goes on with it", async ({ scene }) => {
+  test("key: a run of 0.1.0 that got the first result for the second call continues with it", async ({ scene }) => {
     const name = scene.name("run");
     const roles: string[] = [];
     const setRole = step("setRole", async (user: string, role: string) => void roles.push(`${user} ${role}`), { key: (user) => user });
@@ -93,7 +93,7 @@ onStores("what a step was called with", everyStore, (test) => {
     const store = await scene.open();
     const asked = ["step", "setRole:ann", at, 1, '["ann","viewer"]'] as const;
     const journals = [
-      // It died while the step after the second call ran; after that step; while it slept.
+      // The worker died during the step after the second call; after that step; during the sleep.
       [["step", "note#0", at, 1, ""]],
       [
         ["step", "note#0", at, 1, ""],
@@ -143,7 +143,7 @@ onStores("what a step was called with", everyStore, (test) => {
     ]);
   });
 
-  test("the part that can be encoded is compared at a replay; a journal of 0.1.0 without fingerprint goes on", async ({ scene }) => {
+  test("the part that can be encoded is compared at a replay; a journal of 0.1.0 without fingerprint continues", async ({ scene }) => {
     const name = scene.name("run");
     const use = step("use", async (_log: () => void, _order: string) => "used");
     workflow(name, async (order: string) => [await use(() => {}, order), await use(() => {}, "same")]);

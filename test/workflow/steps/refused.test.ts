@@ -13,7 +13,7 @@ import { story, untilStatus } from "../scene.js";
 const nul = "a\0b";
 const lone = "a\ud800b";
 
-/** Counts the effects at the other side. */
+/** Counts the effects at the provider. */
 function charging(scene: Scene) {
   let charges = 0;
   const charge = step(scene.name("charge"), async () => {
@@ -23,12 +23,12 @@ function charging(scene: Scene) {
   return { charge, charges: () => charges };
 }
 
-onStores("what a workflow hands in that no store could keep", everyStore, (test) => {
+onStores("values of a workflow that a store cannot keep", everyStore, (test) => {
   for (const [what, token] of [
     ["NUL", nul],
     ["a lone surrogate", lone],
   ] as const) {
-    test(`a token with ${what} is refused where the hook is made, and the step before it runs once`, async ({ scene }) => {
+    test(`a token with ${what} is refused when the hook is created, and the step before it runs once`, async ({ scene }) => {
       const { charge, charges } = charging(scene);
       const seen: unknown[] = [];
       const order = workflow(scene.name("order"), async () => {
@@ -70,7 +70,7 @@ onStores("what a workflow hands in that no store could keep", everyStore, (test)
       expect(charges()).toBe(1);
     });
 
-    test(`metadata, arguments, results and payloads with ${what} are kept`, async ({ scene }) => {
+    test(`metadata, arguments, results and payloads with ${what} are stored`, async ({ scene }) => {
       const echo = step(scene.name("echo"), async (value: unknown) => value);
       const hookToken = scene.name("token");
       const order = workflow(scene.name("order"), async (given: unknown) => {
@@ -85,7 +85,7 @@ onStores("what a workflow hands in that no store could keep", everyStore, (test)
       expect(await run.returnValue).toEqual([token, new Set([token]), { text: token }]);
     });
 
-    test(`a step in doubt because of an error whose name has ${what} comes to rest`, async ({ scene }) => {
+    test(`a step in doubt because of an error whose name has ${what} is stored as unknown`, async ({ scene }) => {
       let calls = 0;
       const doubtful = step(
         scene.name("doubtful"),
@@ -104,14 +104,14 @@ onStores("what a workflow hands in that no store could keep", everyStore, (test)
   }
 });
 
-plain("names with a lone surrogate are refused where they are defined", () => {
+plain("names with a lone surrogate are refused when they are defined", () => {
   expect(() => workflow(lone, async () => {})).toThrow(InvalidInputError);
   expect(() => step(lone, async () => {})).toThrow(InvalidInputError);
 });
 
 type Refuses = (entry: Entry) => boolean;
 
-/** A handle whose store refuses some entries for their data, and always will. */
+/** A store that always refuses some entries because of their data. */
 function refusing(store: Store, refuses: Refuses): Store {
   const commit = async (batch: { run?: RunOperation }) => {
     const entry = batch.run?.verb === "append" ? batch.run.entry : batch.run?.verb === "start" ? batch.run.first?.entry : undefined;
@@ -126,7 +126,7 @@ const has =
   ({ events, then }) =>
     (events ?? "").includes(text) || (then.kind === "end" && (then.output ?? "").includes(text));
 
-onStores("a commit that the store refuses for its data", everyStore, (test, on) => {
+onStores("a commit that the store refuses because of its data", everyStore, (test, on) => {
   const refusals: Record<string, Refuses> = {
     hook: ({ hooks }) => hooks.length > 0,
     child: ({ children }) => children.length > 0,
@@ -135,7 +135,7 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
     "result of the run": has("poison"),
   };
   for (const [what, refuses] of Object.entries(refusals))
-    test(`a refused ${what}: the run fails with what the store says, and the step before it runs once`, async ({ scene }) => {
+    test(`a refused ${what} fails the run with the store's message, and the step before it runs once`, async ({ scene }) => {
       const { charge, charges } = charging(scene);
       const child = workflow(scene.name("child"), async () => 1);
       const order = workflow(scene.name("order"), async () => {
@@ -157,13 +157,13 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
         expect.stringMatching(/^done charge/),
         "end failed",
       ]);
-      // Nobody takes it up again.
+      // No worker claims the run again.
       const { worker } = await scene.work({ leaseMs: 2000, pollMs: 20 });
       await worker.tick();
       expect(charges()).toBe(1);
     });
 
-  test("a first entry that is refused: the run is there, and has failed", async ({ scene }) => {
+  test("a refused first entry leaves a failed run", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => await createHook({ token: scene.name("token") }));
     const store = refusing(await scene.open(), ({ hooks }) => hooks.length > 0);
     await scene.work({}, store);
@@ -171,7 +171,7 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
     expect((await thrownBy(run.returnValue)).cause).toMatchObject({ code: "RUN_NOT_WRITABLE" });
   });
 
-  test("a run that cannot be created at all: start rejects", async ({ scene }) => {
+  test("if the run cannot be created at all, start rejects", async ({ scene }) => {
     const order = workflow(scene.name("order"), async () => 1);
     const store = refusing(await scene.open(), () => true);
     await scene.work({}, store);
@@ -179,7 +179,7 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
     expect(await getRun("r", { store }).exists).toBe(false);
   });
 
-  test("a body that still runs is aborted, and what it did is journaled", async ({ scene }) => {
+  test("a running body is aborted, and its result is journaled", async ({ scene }) => {
     const { charge, charges } = charging(scene);
     const begun = gate();
     const slow = step(scene.name("slow"), async () => {
@@ -199,12 +199,12 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
     await scene.work({}, store);
     const run = await start(order, [], { store });
     expect((await thrownBy(run.returnValue)).cause).toMatchObject({ code: "RUN_NOT_WRITABLE" });
-    const told = (await story(store, run.id)).map((line) => line.replace(/ \d+#/, "#"));
-    expect(told).toEqual(["step slow#0", "step charge#0", "done charge#0", "done slow#0", "end failed"]);
+    const events = (await story(store, run.id)).map((line) => line.replace(/ \d+#/, "#"));
+    expect(events).toEqual(["step slow#0", "step charge#0", "done charge#0", "done slow#0", "end failed"]);
     expect(charges()).toBe(1);
   });
 
-  test("a parent hears that its child has failed", async ({ scene }) => {
+  test("a parent gets the failure of its child", async ({ scene }) => {
     const child = workflow(scene.name("child"), async () => await createHook({ token: scene.name("token") }));
     const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
     const store = refusing(await scene.open(), ({ hooks }) => hooks.length > 0);
@@ -214,7 +214,7 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
   });
 
   test.skipIf(on === "memory")(
-    "a process that dies before the end is written: the next one ends the run, and the step ran once",
+    "if the process dies before the end is written, the next worker ends the run, and the step runs once",
     async ({ scene }) => {
       const { charge, charges } = charging(scene);
       const order = workflow(scene.name("order"), async () => {
@@ -245,7 +245,7 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
   );
 
   test.skipIf(on === "memory")(
-    "a process that dies before the end is written: the next one does not tell the code a payload again",
+    "if the process dies before the end is written, the next worker does not deliver the payload again",
     async ({ scene }) => {
       const token = scene.name("token");
       const refused = scene.name("refused");
@@ -285,7 +285,7 @@ onStores("a commit that the store refuses for its data", everyStore, (test, on) 
   );
 });
 
-describe("a database that refuses a row by a constraint of its own", () => {
+describe("a database that refuses a row by a constraint of the application", () => {
   onStores("a hook", ["postgres"], (test) => {
     test("the run fails with the database's message, and the step before it runs once", async ({ scene }) => {
       const { charge, charges } = charging(scene);

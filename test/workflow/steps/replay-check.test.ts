@@ -10,7 +10,9 @@ import { captureWarnings } from "../../kit/warnings.js";
 import { story, untilReleased, untilStatus } from "../scene.js";
 
 onStores("the replay check", everyStore, (test) => {
-  test("arguments that differ are found when the run first waits, with their values, the place and the ways out", async ({ scene }) => {
+  test("arguments that differ are reported when the run first waits, with their values, the place and possible fixes", async ({
+    scene,
+  }) => {
     const warnings = captureWarnings();
     const charged: string[] = [];
     const charge = step("charge", async (order: { id: string; nonce: string }) => void charged.push(order.nonce));
@@ -34,7 +36,7 @@ onStores("the replay check", everyStore, (test) => {
     await until("it warned", () => warnings.some(({ code, message }) => code === "ONCEFLOW_REPLAY_CHECK" && trouble.startsWith(message)));
   });
 
-  test("a run whose code is corrected begins anew: the check parked it before its first step", async ({ scene }) => {
+  test("a run begins anew with corrected code: the check parked it before its first step", async ({ scene }) => {
     const charged: string[] = [];
     const charge = step("charge", async (id: string) => void charged.push(id));
     let makeId: () => string = randomUUID;
@@ -49,7 +51,7 @@ onStores("the replay check", everyStore, (test) => {
     expect(charged).toHaveLength(1);
   });
 
-  test("code that waits for something that is not journaled is found", async ({ scene }) => {
+  test("code that waits for something that is not journaled is reported", async ({ scene }) => {
     const note = step("note", async () => {});
     const waits: Record<string, () => Promise<unknown>> = {
       setImmediate: () => new Promise((resolve) => setImmediate(resolve)),
@@ -72,7 +74,9 @@ onStores("the replay check", everyStore, (test) => {
     }
   });
 
-  test("a Blob in memory is found, or read before the event loop turns (Node 20): then every replay reads it, too", async ({ scene }) => {
+  test("a Blob in memory is reported, or read before the event loop turns (Node 20): then every replay reads it, too", async ({
+    scene,
+  }) => {
     const note = step("note", async (size: number) => size);
     const run = workflow(scene.name("run"), async () => {
       await note(0);
@@ -91,7 +95,7 @@ onStores("the replay check", everyStore, (test) => {
     expect(await started.returnValue).toBe(100_000);
   });
 
-  test("what comes after the first wait is found when the run leaves memory", async ({ scene }) => {
+  test("differences after the first wait are reported when the run leaves memory", async ({ scene }) => {
     const note = step("note", async (_id: string) => {});
     const run = workflow(scene.name("run"), async () => {
       await note(uuid());
@@ -105,7 +109,7 @@ onStores("the replay check", everyStore, (test) => {
     expect(await getRun("r", { store }).trouble).toContain("Expected: step note#1");
   });
 
-  test("it runs no step, writes nothing, gives the code its own arguments, and the run goes on", async ({ scene }) => {
+  test("runs no step, writes nothing, passes the code its own arguments, and the run continues", async ({ scene }) => {
     const executions: string[][] = [];
     const bodies: string[] = [];
     const note = step("note", async (text: string) => {
@@ -205,7 +209,7 @@ onStores("the replay check", everyStore, (test) => {
     await worker.stop();
     await acceptCall({ runId: "r", callId: "charge#0", store });
     await resumeHook(`die ${scene.on}`, 1, { store });
-    // It claims the run, accepts, runs a step, and dies in it.
+    // The worker claims the run, accepts, runs a step and dies in it.
     const doomed = await scene.workAndDie();
     await looked.opened;
     doomed.die();
@@ -216,7 +220,7 @@ onStores("the replay check", everyStore, (test) => {
     expect((await story(store, "r")).filter((line) => line.startsWith("accept"))).toEqual(["accept charge#0"]);
   });
 
-  test("acceptCall refuses what it cannot accept", async ({ scene }) => {
+  test("acceptCall refuses calls that it cannot accept", async ({ scene }) => {
     const held = gate();
     const hold = step("hold", async () => await held.opened);
     const run = workflow(scene.name("run"), async () => await hold());
@@ -233,7 +237,7 @@ onStores("the replay check", everyStore, (test) => {
   });
 });
 
-plain("onceflow/testing: the next call of the test fails, or its end does", async () => {
+plain("onceflow/testing: the next call of the test fails, or its close() does", async () => {
   const note = step("note", async (_id: string) => {});
   const run = workflow("replay check in a test", async () => {
     await note(randomUUID());
@@ -255,7 +259,7 @@ plain("onceflow/testing: the next call of the test fails, or its end does", asyn
   await off.waitForSleep(await off.start(run));
 });
 
-plain("it is off by default where NODE_ENV is production", async () => {
+plain("is off by default if NODE_ENV is production", async () => {
   const before = process.env["NODE_ENV"];
   const { checkedWorkerOptions } = await import("../../../src/workflow/worker/checked-worker-options.js");
   try {

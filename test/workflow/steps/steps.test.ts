@@ -19,7 +19,7 @@ import { settled, until } from "../../kit/until.js";
 import { quick, story, untilReleased } from "../scene.js";
 
 onStores("steps", everyStore, (test) => {
-  test("metadata can be returned, without its signal; every attempt says when the first one began", async ({ scene }) => {
+  test("metadata can be returned, without its signal; every attempt has the start time of the first one", async ({ scene }) => {
     const seen: Date[] = [];
     const tell = step(
       "tell",
@@ -61,7 +61,7 @@ onStores("steps", everyStore, (test) => {
     expect(final).toMatch(/^FatalError: for good\n {4}at failForGood .*steps\.test\.ts/);
   });
 
-  test("a plain error is retried until it works", async ({ scene }) => {
+  test("a plain error is retried until an attempt succeeds", async ({ scene }) => {
     const attempts: number[] = [];
     const flaky = step(
       "flaky",
@@ -111,7 +111,7 @@ onStores("steps", everyStore, (test) => {
     expect(cause).toEqual(["TypeError", "failure 4", "E_BROKEN"]);
   });
 
-  test("an uncaught failure fails the run: RunFailedError, its cause the step's FatalError", async ({ scene }) => {
+  test("an uncaught failure fails the run with RunFailedError, whose cause is the step's FatalError", async ({ scene }) => {
     const broken = step("broken", async () => Promise.reject(new Error("no")), { maxRetries: 0 });
     const run = workflow(scene.name("run"), async () => await broken());
     const { store } = await scene.work();
@@ -123,7 +123,7 @@ onStores("steps", everyStore, (test) => {
     expect(await started.status).toBe("failed");
   });
 
-  test("FatalError is not retried, and keeps its message", async ({ scene }) => {
+  test("FatalError is not retried and keeps its message", async ({ scene }) => {
     let calls = 0;
     const fatal = step("fatal", async () => {
       calls += 1;
@@ -138,7 +138,7 @@ onStores("steps", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("maxRetries 0 is one attempt; by option, by fn.maxRetries and by fn.options", async ({ scene }) => {
+  test("maxRetries 0 is one attempt, set by option, by fn.maxRetries or by fn.options", async ({ scene }) => {
     const calls = { option: 0, property: 0, options: 0, twice: 0 };
     const fail = (name: keyof typeof calls) => async () => {
       calls[name] += 1;
@@ -159,7 +159,7 @@ onStores("steps", everyStore, (test) => {
     expect(calls).toEqual({ option: 1, property: 1, options: 1, twice: 2 });
   });
 
-  test("RetryableError says when: a number, a text, a date", async ({ scene }) => {
+  test("RetryableError sets the time of the retry by a number, a text or a date", async ({ scene }) => {
     const soon = new Date(Date.now() + 30);
     const later = (name: string, retryAfter: number | string | Date) =>
       step(name, async () => {
@@ -183,7 +183,7 @@ onStores("steps", everyStore, (test) => {
     }
   });
 
-  test("a RetryableError with a time that is none is retried by the policy, and does not end the process", async ({ scene }) => {
+  test("a RetryableError with an invalid time is retried by the policy and does not end the process", async ({ scene }) => {
     let calls = 0;
     const odd = step(
       "odd",
@@ -199,7 +199,7 @@ onStores("steps", everyStore, (test) => {
     expect(await (await start(run, [], { store })).returnValue).toBe(2);
   });
 
-  test("the waiting before a retry is in the journal: it grows by its factor up to the cap, less the jitter", async ({ scene }) => {
+  test("the delay before a retry is journaled: it grows by its factor up to the maximum, minus the jitter", async ({ scene }) => {
     const growing = step("growing", async () => Promise.reject(new Error("no")), {
       maxRetries: 5,
       backoff: { minMs: 4, factor: 3, maxMs: 40, jitter: 0 },
@@ -223,7 +223,7 @@ onStores("steps", everyStore, (test) => {
     expect(new Set(waits("jittered#0")).size).toBeGreaterThan(1);
   });
 
-  test("a timeout aborts the signal, waits its grace, and counts as a failed attempt", async ({ scene }) => {
+  test("a timeout aborts the signal, waits for the grace, and counts as a failed attempt", async ({ scene }) => {
     const seen: string[] = [];
     const slow = step(
       "slow",
@@ -247,7 +247,7 @@ onStores("steps", everyStore, (test) => {
     expect(first).toMatchObject({ verdict: "failed", how: "timeout" });
   });
 
-  test("a late success within the grace counts: nothing is called again", async ({ scene }) => {
+  test("a success within the grace counts: nothing is called again", async ({ scene }) => {
     let calls = 0;
     const late = step(
       "late",
@@ -266,7 +266,7 @@ onStores("steps", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("a body that does not stop loses after its grace: the retry begins, what it brings later is nobody's", async ({ scene }) => {
+  test("a body that does not stop within its grace is abandoned: the retry begins, and the late result is dropped", async ({ scene }) => {
     const free = gate();
     let calls = 0;
     const stubborn = step(
@@ -297,7 +297,7 @@ onStores("steps", everyStore, (test) => {
 });
 
 describe("steps without a workflow", () => {
-  plain("a step is just that function: no retries, the error as it is", async () => {
+  plain("a step is a plain function: no retries, and the error as it was thrown", async () => {
     let calls = 0;
     const failure = new TypeError("as it is");
     const broken = step("broken", async () => {
@@ -312,13 +312,13 @@ describe("steps without a workflow", () => {
     expect(() => getWorkflowMetadata()).toThrow(/only be used in a workflow or a step/);
   });
 
-  plain("a workflow that is called is just that function, too", async () => {
+  plain("a workflow that is called is a plain function, too", async () => {
     const add = step("add", async (a: number, b: number) => a + b);
     const sum = workflow("sum of three", async (a: number, b: number, c: number) => await add(await add(a, b), c));
     expect(await sum(1, 2, 3)).toBe(6);
   });
 
-  plain("bad options are refused by name when the step is defined", () => {
+  plain("invalid options are refused by name when the step is defined", () => {
     const define = (options: object) => () => step("bad", async () => 1, options as StepOptions);
     expect(define({ maxRetries: -1 })).toThrow(/step "bad": maxRetries/);
     expect(define({ maxRetries: 1.5 })).toThrow(/maxRetries/);

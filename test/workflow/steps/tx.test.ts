@@ -9,7 +9,7 @@ import { durableStores, onStores, type Scene, shortMs } from "../../kit/scene.js
 import { until } from "../../kit/until.js";
 import { quick, story } from "../scene.js";
 
-/** A table of somebody's business, in the database of the store. */
+/** A table of the application, in the database of the store. */
 class Business {
   readonly #store: Store;
   readonly #table: string;
@@ -29,7 +29,7 @@ class Business {
     await query(tx, `INSERT INTO ${this.#table} VALUES ('${row}')`);
   }
 
-  /** What is committed. */
+  /** The committed rows. */
   async rows(): Promise<string[]> {
     const rows = await this.#store.transact((tx) => query(tx, `SELECT row_text FROM ${this.#table} ORDER BY row_text`));
     return rows.map((row) => String(row["row_text"]));
@@ -41,7 +41,7 @@ async function query(tx: Tx, sql: string): Promise<Record<string, unknown>[]> {
   return (await (tx as pg.PoolClient).query(sql)).rows;
 }
 
-/** Rejects when the signal aborts, also when it has already. */
+/** Rejects when the signal aborts, or at once if it has aborted already. */
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -64,7 +64,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await story(store, "r")).toEqual(["step book#0", "done book#0", "end completed"]);
   });
 
-  test("a throw rolls back, and is retried", async ({ scene }) => {
+  test("a throw rolls back and is retried", async ({ scene }) => {
     const business = await Business.of(scene);
     const book = step.tx(
       "book",
@@ -85,7 +85,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(attempts.map(({ verdict }) => verdict)).toEqual(["failed", "failed", "completed"]);
   });
 
-  test("FatalError and an exhausted one reject, and nothing is written", async ({ scene }) => {
+  test("FatalError and exhausted retries reject, and nothing is written", async ({ scene }) => {
     const business = await Business.of(scene);
     const fatal = step.tx("fatal", async (tx) => {
       await business.add(tx, "fatal");
@@ -108,7 +108,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual([]);
   });
 
-  test("a result that cannot be journaled: rolled back, a clear error, nothing is retried", async ({ scene }) => {
+  test("a result that cannot be journaled is rolled back with a clear error, and not retried", async ({ scene }) => {
     const business = await Business.of(scene);
     let calls = 0;
     const odd = step.tx("odd", async (tx) => {
@@ -123,7 +123,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual([]);
   });
 
-  test("in a row, side by side, and beside other steps, hooks and sleeps", async ({ scene }) => {
+  test("works in sequence, in parallel, and beside other steps, hooks and sleeps", async ({ scene }) => {
     const business = await Business.of(scene);
     const book = step.tx("book", async (tx, n: number) => {
       await business.add(tx, `row ${n}`);
@@ -143,7 +143,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual([1, 2, 4, 6, 9].map((n) => `row ${n}`));
   });
 
-  test("a hook that is made while a transaction is open hears of its conflict", async ({ scene }) => {
+  test("a hook that is created while a transaction is open gets its conflict", async ({ scene }) => {
     const business = await Business.of(scene);
     const [opened, free] = [gate(), gate()];
     const book = step.tx("book", async (tx) => {
@@ -167,7 +167,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await (await start(run, [], { store })).returnValue).toBe("HookConflictError");
   });
 
-  test("the reply to the commit is lost: the journal tells, the body is not run again", async ({ scene }) => {
+  test("if the reply to the commit is lost, the journal has the outcome, and the body is not run again", async ({ scene }) => {
     const business = await Business.of(scene);
     const book = step.tx("book", async (tx) => {
       await business.add(tx, `attempt ${getStepMetadata().attempt}`);
@@ -180,7 +180,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual(["attempt 1"]);
   });
 
-  test("the commit fails: it is tried again as a failed attempt", async ({ scene }) => {
+  test("a failed commit counts as a failed attempt and is retried", async ({ scene }) => {
     const business = await Business.of(scene);
     const book = step.tx(
       "book",
@@ -196,7 +196,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual(["attempt 2"]);
   });
 
-  test("the reply is lost and the commit comes late: one of the two counts, never both", async ({ scene }) => {
+  test("if the reply is lost and the commit arrives late, one of the two attempts counts, never both", async ({ scene }) => {
     const business = await Business.of(scene);
     const book = step.tx(
       "book",
@@ -221,44 +221,47 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual([`attempt ${done[0]?.attempt}`]);
   });
 
-  // In SQLite nobody else can write while the transaction is open: there is no taking over in the middle of it.
-  test.skipIf(on === "sqlite")("a late owner's transaction is rolled back: the run has another owner by then", async ({ scene }) => {
-    const business = await Business.of(scene);
-    const [called, free] = [gate<AbortSignal>(), gate()];
-    const book = step.tx("book", async (tx) => {
-      const { attempt, signal } = getStepMetadata();
-      if (attempt === 1) {
-        called.open(signal);
-        await free.opened;
-      }
-      await business.add(tx, `attempt ${attempt}`);
-      return attempt;
-    });
-    const run = workflow(scene.name("run"), async () => await book());
-    const own = await scene.open();
-    const ended = gate<unknown>();
-    let silent = false;
-    const renew: Store["runs"]["renew"] = (query) => (silent ? new Promise(() => {}) : own.runs.renew(query));
-    const transact: Store["transact"] = (run) => {
-      const result = own.transact(run);
-      void result.then(ended.open, ended.open);
-      return result;
-    };
-    const runs = { value: Object.create(own.runs, { renew: { value: renew } }) as unknown };
-    const late = Object.create(own, { runs, transact: { value: transact }, beforeClose: { value: () => () => {} } }) as Store;
-    await work(late, { workflows: [run], leaseMs: shortMs, background: true });
-    const started = await start(run, [], { store: late });
-    await called.opened;
-    // From here on it renews nothing, and its transaction is still open.
-    silent = true;
-    const { store } = await scene.work({ workflows: [run] });
-    expect(await getRun(started.id, { store }).returnValue).toBe(2);
-    free.open();
-    expect(await ended.opened).toBeInstanceOf(Error);
-    expect(await business.rows()).toEqual(["attempt 2"]);
-  });
+  // In SQLite no other connection can write while the transaction is open, so the run cannot be taken over during it.
+  test.skipIf(on === "sqlite")(
+    "the transaction of a late owner is rolled back, because the run has another owner by then",
+    async ({ scene }) => {
+      const business = await Business.of(scene);
+      const [called, free] = [gate<AbortSignal>(), gate()];
+      const book = step.tx("book", async (tx) => {
+        const { attempt, signal } = getStepMetadata();
+        if (attempt === 1) {
+          called.open(signal);
+          await free.opened;
+        }
+        await business.add(tx, `attempt ${attempt}`);
+        return attempt;
+      });
+      const run = workflow(scene.name("run"), async () => await book());
+      const own = await scene.open();
+      const ended = gate<unknown>();
+      let silent = false;
+      const renew: Store["runs"]["renew"] = (query) => (silent ? new Promise(() => {}) : own.runs.renew(query));
+      const transact: Store["transact"] = (run) => {
+        const result = own.transact(run);
+        void result.then(ended.open, ended.open);
+        return result;
+      };
+      const runs = { value: Object.create(own.runs, { renew: { value: renew } }) as unknown };
+      const late = Object.create(own, { runs, transact: { value: transact }, beforeClose: { value: () => () => {} } }) as Store;
+      await work(late, { workflows: [run], leaseMs: shortMs, background: true });
+      const started = await start(run, [], { store: late });
+      await called.opened;
+      // From here on the worker renews nothing, and its transaction is still open.
+      silent = true;
+      const { store } = await scene.work({ workflows: [run] });
+      expect(await getRun(started.id, { store }).returnValue).toBe(2);
+      free.open();
+      expect(await ended.opened).toBeInstanceOf(Error);
+      expect(await business.rows()).toEqual(["attempt 2"]);
+    },
+  );
 
-  test("a cancel rolls back what does not end in its grace", async ({ scene }) => {
+  test("a cancel rolls back a transaction that does not end within its grace", async ({ scene }) => {
     const business = await Business.of(scene);
     const called = gate();
     const book = step.tx(
@@ -298,7 +301,7 @@ onStores("step.tx", durableStores, (test, on) => {
     expect(await business.rows()).toEqual(["attempt 2"]);
   });
 
-  test("handing back while a transaction is open and another step is about to begin: nothing is lost or doubled", async ({ scene }) => {
+  test("releasing a run while a transaction is open and another step is about to begin loses and repeats nothing", async ({ scene }) => {
     const business = await Business.of(scene);
     const [opened, free] = [gate(), gate()];
     const calls: string[] = [];
@@ -332,15 +335,15 @@ onStores("step.tx", durableStores, (test, on) => {
   });
 });
 
-describe("step.tx where it cannot be", () => {
-  plain("outside of a workflow", () => {
+describe("step.tx where it cannot run", () => {
+  plain("is refused outside of a workflow", () => {
     const book = step.tx("book", async () => 1);
     expect(() => book()).toThrow(/only be used in a workflow/);
   });
 });
 
 onStores("step.tx", ["memory"], (test) => {
-  test("a store without transactions says so by name, at once", async ({ scene }) => {
+  test("a store without transactions is refused at once, by name", async ({ scene }) => {
     const book = step.tx("book", async () => 1);
     const run = workflow(scene.name("run"), async () => await book());
     const { store } = await scene.work();
@@ -350,7 +353,7 @@ onStores("step.tx", ["memory"], (test) => {
   });
 });
 
-/** The first transaction's commit goes wrong in one of the ways that it can. */
+/** Makes the commit of the first transaction fail in one of three ways. */
 function commitsBadly(store: Store, how: "done, and the reply lost" | "not done" | "done later, and the reply lost"): Store {
   let left = 1;
   const transact = async <T>(run: (tx: Tx) => Promise<T>): Promise<T> => {
@@ -364,7 +367,7 @@ function commitsBadly(store: Store, how: "done, and the reply lost" | "not done"
       const result = await run(tx);
       written.open();
       if (how === "not done") throw new NotKnownError("the connection broke before the commit");
-      // Its COMMIT is still on its way when whoever sent it has given up.
+      // The COMMIT is still in flight when its sender has given up.
       await letTimePass(300, "the retry comes before the commit has arrived, and waits for it inside the database");
       return result;
     });

@@ -5,8 +5,8 @@ import { everyStore, onStores } from "../../kit/scene.js";
 import { thrownBy } from "../../kit/thrown-by.js";
 import { quick } from "../scene.js";
 
-onStores("what steps are given and return", everyStore, (test) => {
-  test("a result that cannot be journaled is a clear error with its path, and nothing is retried", async ({ scene }) => {
+onStores("arguments and results of steps", everyStore, (test) => {
+  test("a result that cannot be journaled is an error that names its path, and is not retried", async ({ scene }) => {
     let calls = 0;
     class Money {
       amount = 1;
@@ -41,7 +41,7 @@ onStores("what steps are given and return", everyStore, (test) => {
     expect(messages[4]).toContain("bytes");
   });
 
-  test("a run whose own result cannot be stored fails with its path", async ({ scene }) => {
+  test("a run whose result cannot be stored fails with the path", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => ({ deep: { fn: () => 1 } }));
     const { store } = await scene.work();
     const started = await start(run, [], { store });
@@ -49,7 +49,7 @@ onStores("what steps are given and return", everyStore, (test) => {
     expect(await started.status).toBe("failed");
   });
 
-  test("results are copies, rich ones come back as they were", async ({ scene }) => {
+  test("results are copies, and rich values are read back unchanged", async ({ scene }) => {
     const shared = { list: [1], at: new Date(5), tags: new Map([["a", 1n]]) };
     const give = step("give", async () => shared);
     const run = workflow(scene.name("run"), async () => {
@@ -63,7 +63,7 @@ onStores("what steps are given and return", everyStore, (test) => {
     expect(shared.list).toEqual([1]);
   });
 
-  test("what a body does to its arguments stays in that attempt", async ({ scene }) => {
+  test("changes that a body makes to its arguments stay in that attempt", async ({ scene }) => {
     const seen: number[][] = [];
     const greedy = step(
       "greedy",
@@ -80,12 +80,12 @@ onStores("what steps are given and return", everyStore, (test) => {
       return basket.items;
     });
     const { store } = await scene.work();
-    // After a replay the body is not called: the workflow must not see what it did.
+    // A replay does not call the body: the workflow must not depend on changes that it made.
     expect(await (await start(run, [], { store })).returnValue).toEqual([1]);
     expect(seen).toEqual([[1], [1]]);
   });
 
-  test("functions and instances can be arguments: they are handed on as they are", async ({ scene }) => {
+  test("functions and instances can be arguments and are passed as they are", async ({ scene }) => {
     const call = step("call", async (fn: (n: number) => number, counter: { count(): number }) => fn(counter.count()));
     const run = workflow(scene.name("run"), async () => {
       class Counter {
@@ -99,14 +99,14 @@ onStores("what steps are given and return", everyStore, (test) => {
     expect(await (await start(run, [], { store })).returnValue).toBe(21);
   });
 
-  test("undefined, null, NaN and nothing at all are results", async ({ scene }) => {
+  test("undefined, null, NaN and no value at all can be results", async ({ scene }) => {
     const echo = step("echo", async (value: unknown) => value);
     const run = workflow(scene.name("run"), async () => [await echo(undefined), await echo(null), await echo(Number.NaN), await echo(-0)]);
     const { store } = await scene.work();
     expect(await (await start(run, [], { store })).returnValue).toEqual([undefined, null, Number.NaN, -0]);
   });
 
-  test("thrown values that are no errors are kept as the cause's text", async ({ scene }) => {
+  test("thrown values that are not errors are kept as the cause's text", async ({ scene }) => {
     const odd = step("odd", async () => Promise.reject("just text"), { maxRetries: 0 });
     const run = workflow(scene.name("run"), async () => (await thrownBy(odd())).message);
     const { store } = await scene.work();

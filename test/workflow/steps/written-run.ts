@@ -7,11 +7,11 @@ interface WrittenRun {
   readonly id: string;
   readonly workflow: string;
   readonly events: readonly StoredEvent[];
-  /** Encoded. Default: no arguments. */
+  /** Encoded; no arguments by default. */
   readonly input?: string;
 }
 
-/** Writes a run with this journal as a worker would that has handed it back: the next worker goes on with it at once. */
+/** Writes a run with this journal, as a worker leaves it that has released the run: the next worker claims it at once. */
 export async function writeRun(store: Store, { id, workflow, events, input = "[]" }: WrittenRun): Promise<void> {
   const then = { kind: "release", wakeAt: 0, status: "running", trouble: null } as const;
   const entry = { events: JSON.stringify(events), consumed: null, hooks: [], children: [], then };

@@ -11,7 +11,7 @@ import { quick, story } from "../scene.js";
 import { all, reading, say } from "./stream-scene.js";
 
 onStores("streams of attempts", everyStore, (test) => {
-  test("a retried attempt replaces what the failed one wrote, and what was left of it is gone", async ({ scene }) => {
+  test("a retry replaces the chunks of the failed attempt, and the rest of those chunks is removed", async ({ scene }) => {
     const work = step(
       "work",
       async () => {
@@ -37,7 +37,7 @@ onStores("streams of attempts", everyStore, (test) => {
     expect(await all(started.getReadable({ startIndex: 3 }))).toEqual(["behind"]);
   });
 
-  test("what a failed attempt closed is not closed", async ({ scene }) => {
+  test("a stream that a failed attempt closed is not closed", async ({ scene }) => {
     const [closed, seen] = [gate(), gate()];
     const work = step(
       "work",
@@ -61,7 +61,7 @@ onStores("streams of attempts", everyStore, (test) => {
     await closed.opened;
     expect((await reader.read()).value).toBe("attempt 1");
     seen.open();
-    // It has passed that place. Whoever reads from the beginning sees what counts.
+    // This reader has passed the index. A reader from the beginning sees the chunks of the attempt that counts.
     expect((await reader.read()).value).toBe("more");
     expect((await reader.read()).done).toBe(true);
     expect(await reading(store, started.id)).toEqual(["attempt 2", "more"]);
@@ -88,7 +88,7 @@ onStores("streams of attempts", everyStore, (test) => {
     expect(await all((await (await start(run, [], { store })).returnValue) as ReadableStream)).toEqual(["2:0", "2:1"]);
   });
 
-  test("after a death: the taker-over's attempt replaces, and replayed code writes nothing again", async ({ scene }) => {
+  test("after a crash the attempt of the next worker replaces the chunks, and replayed code writes nothing again", async ({ scene }) => {
     const [written, never] = [gate(), gate()];
     let attempts = 0;
     const work = step("work", async () => {
@@ -120,7 +120,7 @@ onStores("streams of attempts", everyStore, (test) => {
     expect(await reading(store, id)).toEqual(["before", "2:0", "2:1", "after"]);
   });
 
-  test("a late body of an owner that was overtaken writes nothing, and hears of it", async ({ scene }) => {
+  test("a late body of a worker that lost the run writes nothing, and its writes reject", async ({ scene }) => {
     const [held, free] = [gate(), gate()];
     const refused = gate<Error>();
     const work = step("work", async () => {
@@ -132,7 +132,7 @@ onStores("streams of attempts", everyStore, (test) => {
       await free.opened;
       refused.open(await thrownBy(flood()));
     });
-    /** Until it is refused: a write resolves when there is room for it. */
+    /** Writes until a write is refused: a write resolves when there is room for it. */
     const flood = async () => {
       for (;;) {
         await say("late");
@@ -140,7 +140,7 @@ onStores("streams of attempts", everyStore, (test) => {
       }
     };
     const run = workflow(scene.name("run"), async () => await work());
-    // Once the body has begun, its heartbeat does not get through, and nothing else is wrong with it.
+    // From the start of the body the heartbeats are lost; nothing else fails.
     const own = await scene.open();
     let begun = false;
     const renew: Store["runs"]["renew"] = (query) => (begun ? new Promise(() => {}) : own.runs.renew(query));
@@ -157,7 +157,7 @@ onStores("streams of attempts", everyStore, (test) => {
     await worker.stop({ graceMs: 0 });
   });
 
-  test("chunks of an attempt that ran out of time do not come behind the verdict of the next", async ({ scene }) => {
+  test("chunks of a timed-out attempt do not arrive after the verdict of the next attempt", async ({ scene }) => {
     const own = await scene.open();
     const [free, second, over] = [gate(), gate(), gate()];
     const refused = gate<Error>();
@@ -178,7 +178,7 @@ onStores("streams of attempts", everyStore, (test) => {
       async () => {
         if (getStepMetadata().attempt > 1) return second.open();
         await say("on its way");
-        // In the buffer, behind the one that is on its way.
+        // In the buffer, after the chunk that is being written.
         await sent.opened;
         await say("waiting").catch(() => {});
         await second.opened;
@@ -203,7 +203,7 @@ onStores("streams of attempts", everyStore, (test) => {
     expect(await all(started.readable)).toEqual([]);
   });
 
-  test("a body that asks for a stream only when its time is over writes nothing", async ({ scene }) => {
+  test("a body that opens a stream only after its timeout writes nothing", async ({ scene }) => {
     const second = gate();
     const late = gate<Error | undefined>();
     const work = step(
@@ -231,7 +231,7 @@ onStores("streams of attempts", everyStore, (test) => {
     expect(await all(started.readable)).toEqual([]);
   });
 
-  test("writes that nobody waits for are there when the step is done", async ({ scene }) => {
+  test("writes that are not awaited are stored when the step is done", async ({ scene }) => {
     const work = step("work", async () => {
       const writer = getWritable().getWriter();
       for (let i = 0; i < 3000; i++) void writer.write(i);

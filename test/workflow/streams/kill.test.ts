@@ -9,14 +9,14 @@ function start(scene: Scene, part: Omit<StreamPart, "url">): Program<StreamSaid>
   return new Program("workflow/programs/stream-process", args, { onEnd: (end) => scene.onEnd(end) });
 }
 
-/** All chunks that a reader in another process got, to the end of the stream. */
+/** All chunks that a reader in another process got, up to the end of the stream. */
 async function chunksOf(reader: Program<StreamSaid>): Promise<unknown[]> {
   const chunks: unknown[] = [];
   for (let said = await reader.next(); "got" in said; said = await reader.next()) chunks.push(said.got);
   return chunks;
 }
 
-/** Whose attempt of `talk` counts: dead before its result was committed, it is the second one's. */
+/** The attempt of `talk` that counts: the second one, if the process died before the first one's result was committed. */
 const talked = (death: StreamDeath) =>
   death === "before write" || death === "after write" || death === "before done"
     ? ["talk 2:0", "talk 2:1", "talk 2:2"]
@@ -24,7 +24,7 @@ const talked = (death: StreamDeath) =>
 
 onStores("streams of processes that die", durableStores, (test) => {
   for (const death of streamDeaths)
-    test(`${death} is committed: each chunk of what counts once, in order, for whoever reads in another process`, async ({ scene }) => {
+    test(`killed ${death}: a reader in another process gets each chunk of the attempt that counts once, in order`, async ({ scene }) => {
       const id = `run ${death}`;
       const { signal, stderr } = await start(scene, { id, does: "work", dies: death }).ended;
       expect(signal, stderr).toBe("SIGKILL");
@@ -35,7 +35,7 @@ onStores("streams of processes that die", durableStores, (test) => {
       const chunks: unknown[] = [];
       for await (const chunk of getRun(id, { store }).readable) chunks.push(chunk);
       expect(chunks).toEqual(["hello", ...talked(death), "between", "bye"]);
-      // It may have passed a place before the second attempt came to it: then it has seen what the first one wrote there.
+      // The reader may have passed an index before the second attempt reached it: then it has the chunk of the first attempt.
       const places = heard.filter((one) => !String(one).startsWith("talk"));
       expect(places).toEqual(["hello", "between", "bye"]);
       expect(new Set(heard).size).toBe(heard.length);

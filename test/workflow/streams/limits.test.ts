@@ -9,7 +9,7 @@ import { settled, until } from "../../kit/until.js";
 import { all, say } from "./stream-scene.js";
 
 onStores("streams and their limits", everyStore, (test) => {
-  test("limits: the size of a chunk, the chunks of a writer; what cannot be stored is refused by name", async ({ scene }) => {
+  test("the size of a chunk and the number of chunks are limited; values that cannot be stored are refused by name", async ({ scene }) => {
     const store = await scene.open({ valueBytesMax: 1000, streamChunksMax: 3 });
     const work = step(
       "work",
@@ -38,7 +38,7 @@ onStores("streams and their limits", everyStore, (test) => {
     expect(many).toContain("streamChunksMax");
   });
 
-  test("backpressure: who writes faster than the store takes it has to wait; nothing is lost", async ({ scene }) => {
+  test("a writer that is faster than the store has to wait (backpressure), and nothing is lost", async ({ scene }) => {
     const own = await scene.open();
     const free = gate();
     const writing = gate();
@@ -73,7 +73,7 @@ onStores("streams and their limits", everyStore, (test) => {
     expect(await all(started.readable)).toEqual(Array.from({ length: 3000 }, (_, i) => i));
   });
 
-  test("a chunk that the store refuses fails its own step, and not the one beside it", async ({ scene }) => {
+  test("a chunk that the store refuses fails its own step, and not the step beside it", async ({ scene }) => {
     const own = await scene.open();
     const commit = async (batch: { run?: { verb: string; chunks?: readonly { data: unknown }[] } }) => {
       if (batch.run?.verb === "write" && batch.run.chunks?.some(({ data }) => data === '"poison"')) throw new RangeError("refused");
@@ -91,7 +91,7 @@ onStores("streams and their limits", everyStore, (test) => {
     expect(await all(started.readable)).toEqual(["good", "more"]);
   });
 
-  test("costs: a step without streams as many commits as ever; a burst of chunks one more", async ({ scene }) => {
+  test("a step without streams costs no additional commit; a burst of chunks needs only a few", async ({ scene }) => {
     const quiet = step("quiet", async () => 1);
     const loud = step("loud", async () => {
       const writer = getWritable().getWriter();

@@ -7,7 +7,7 @@ import { until } from "../../kit/until.js";
 import { reading } from "./stream-scene.js";
 
 onStores("a writable outside of its run", everyStore, (test) => {
-  test("a writable of a run is refused as an argument of another run, and nothing is started", async ({ scene }) => {
+  test("is refused as an argument of another run, and nothing is started", async ({ scene }) => {
     const write = step("write", async (out: WritableStream) => await out.getWriter().write("hello"));
     const child = workflow(scene.name("child"), async (out: WritableStream) => await write(out));
     const startInStep = step("start in a step", async (id: string) => {
@@ -27,7 +27,7 @@ onStores("a writable outside of its run", everyStore, (test) => {
     expect(await reading(store, started.id)).toEqual([]);
   });
 
-  test("a writable of a run cannot leave it as a result, a payload, metadata or a chunk either", async ({ scene }) => {
+  test("is refused as a result, a payload, metadata or a chunk, too", async ({ scene }) => {
     const token = scene.name("token");
     const send = step("send", async () => (await thrownBy(resumeHook(token, { out: getWritable() }, { store }))).message);
     const say = step("say", async () => (await thrownBy(getWritable().getWriter().write({ out: getWritable() }))).message);
@@ -46,7 +46,7 @@ onStores("a writable outside of its run", everyStore, (test) => {
   test("a journaled start that an earlier version accepted is replayed", async ({ scene }) => {
     const child = workflow(scene.name("child"), async (_given: unknown) => "done");
     const [name, token, id] = [scene.name("parent"), scene.name("token"), scene.name("id")];
-    // The journal of a start is the same whatever its arguments are: so it looks as the earlier version has left it.
+    // The journal of a start does not depend on its arguments, so this is what the earlier version wrote.
     const parentWith = (args: () => unknown) =>
       workflow(name, async () => {
         const started = await start(child, [args()]);

@@ -66,11 +66,11 @@ onStores("readers that reconnect", everyStore, (test) => {
       const after = await all(from(store, started.id, first.nextIndex));
       expect([...before, ...after], `cut after ${cut} chunks`).toEqual(whole);
     }
-    // A reader that only counts chunks is behind by the empty indexes: it gets chunks again, and misses none.
+    // A reader that only counts chunks is behind by the number of empty indexes: it gets chunks again, and misses none.
     expect(await all(from(store, started.id, whole.length))).toEqual(["behind"]);
   });
 
-  test("a reader that saw chunks of a failed attempt goes on behind them, connected or reconnected", async ({ scene }) => {
+  test("a reader that saw chunks of a failed attempt continues after them, connected or reconnected", async ({ scene }) => {
     const { store, started, written, seen, retried, reconnected } = await retriedWithFewer(scene);
     await written.opened;
     const [connected, cut, early] = [from(store, started.id, 0), from(store, started.id, 0), from(store, started.id, 0)];
@@ -79,9 +79,9 @@ onStores("readers that reconnect", everyStore, (test) => {
     expect(await take(early, 2)).toEqual(failed.slice(0, 2));
     seen.open();
     await retried.opened;
-    // Both wait for what comes behind index 4, though indexes 3 and 4 are empty now.
+    // Both wait for chunks after index 4, although indexes 3 and 4 are empty now.
     const [rest, resumed] = [all(connected), all(from(store, started.id, cut.nextIndex))];
-    // The one that was cut off earlier sees what the attempt that counts has at the indexes it has not reached.
+    // The reader that was disconnected earlier gets the chunks of the attempt that counts at indexes that it has not reached.
     const resumedEarly = all(from(store, started.id, early.nextIndex));
     reconnected.open();
     expect(await rest).toEqual(["behind"]);
@@ -109,7 +109,7 @@ onStores("readers that reconnect", everyStore, (test) => {
       expect(await all(from(store, started.id, index + 1).entries())).toEqual(entries.slice(at + 1));
   });
 
-  test("a negative startIndex counts indexes from the last chunk; nextIndex is absolute once a chunk was read", async ({ scene }) => {
+  test("a negative startIndex counts back from the last chunk; nextIndex is absolute once a chunk was read", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => {
       const writer = getWritable().getWriter();
       for (const chunk of ["a", "b", "c"]) await writer.write(chunk);
@@ -125,7 +125,7 @@ onStores("readers that reconnect", everyStore, (test) => {
     await last.cancel();
   });
 
-  test("entries() that are cancelled end the reading", async ({ scene }) => {
+  test("cancelling entries() ends the reading", async ({ scene }) => {
     const { store, started, written, seen, reconnected } = await retriedWithFewer(scene);
     await written.opened;
     const entries = from(store, started.id, 0).entries();

@@ -8,7 +8,7 @@ export async function all<T>(readable: ReadableStream<T>): Promise<T[]> {
   return chunks;
 }
 
-/** Writes and lets go, as a step does that is not the only one. */
+/** Writes the chunks and releases the lock, so that another step can write after it. */
 export async function say(...chunks: unknown[]): Promise<void> {
   const writer = getWritable().getWriter();
   for (const chunk of chunks) await writer.write(chunk);

@@ -22,7 +22,7 @@ import { story } from "../scene.js";
 import { all, reading, say } from "./stream-scene.js";
 
 onStores("streams", everyStore, (test) => {
-  test("steps and the workflow write to one stream, in order; others read it while it grows and after its end", async ({ scene }) => {
+  test("steps and the workflow write to one stream in order; readers read it while it grows and after its end", async ({ scene }) => {
     const half = gate();
     const work = step("work", async (name: string) => {
       await say(`${name} begins`, { name, at: new Date(0) });
@@ -60,7 +60,7 @@ onStores("streams", everyStore, (test) => {
     ]);
   });
 
-  test("bytes stay bytes; a stream without an end is over when the run is", async ({ scene }) => {
+  test("bytes stay bytes; a stream that is not closed ends with the run", async ({ scene }) => {
     const work = step("work", async () => {
       await new Blob(["abc"]).stream().pipeTo(getWritable<Uint8Array>(), { preventClose: true });
       await new Blob(["def"]).stream().pipeTo(getWritable<Uint8Array>(), { preventClose: true });
@@ -72,7 +72,7 @@ onStores("streams", everyStore, (test) => {
     expect((await all(started.readable)).every((chunk) => chunk instanceof Uint8Array)).toBe(true);
   });
 
-  test("named streams are apart; places, negative ones and the tail", async ({ scene }) => {
+  test("named streams are separate, and can be read from an index, a negative index or the tail", async ({ scene }) => {
     const work = step("work", async () => {
       const writer = getWritable({ namespace: "log" }).getWriter();
       for (let i = 0; i < 250; i++) await writer.write(i);
@@ -96,7 +96,7 @@ onStores("streams", everyStore, (test) => {
     expect(() => started.getReadable({ namespace: "$value" })).toThrow("namespace");
   });
 
-  test("abort: readers get the error, behind what was written", async ({ scene }) => {
+  test("abort: readers get the error after the chunks that were written", async ({ scene }) => {
     const work = step("work", async () => {
       const writer = getWritable().getWriter();
       await writer.write("one");
@@ -110,7 +110,7 @@ onStores("streams", everyStore, (test) => {
     expect(await thrownBy(reader.read())).toMatchObject({ name: "RangeError", message: "no more" });
   });
 
-  test("behind its end nothing can be written: in the same body, in a later step, in the workflow", async ({ scene }) => {
+  test("nothing can be written after the end: in the same body, in a later step, in the workflow", async ({ scene }) => {
     const close = step("close", async () => {
       const writer = getWritable().getWriter();
       await writer.write("last");
@@ -130,7 +130,7 @@ onStores("streams", everyStore, (test) => {
     expect(await all(started.readable)).toEqual(["last"]);
   });
 
-  test("a writable that the workflow hands to its steps is each step's own writer", async ({ scene }) => {
+  test("a writable that the workflow passes to its steps gives each step its own writer", async ({ scene }) => {
     const work = step("work", async (name: string, { out }: { out: WritableStream }) => {
       const writer = out.getWriter();
       for (const i of [1, 2]) await writer.write(`${name}${i}`);
@@ -148,7 +148,7 @@ onStores("streams", everyStore, (test) => {
     for (const name of ["a", "b"]) expect(chunks.filter((chunk) => chunk.startsWith(name))).toEqual([`${name}1`, `${name}2`]);
   });
 
-  test("a step returns streams: they are read in another step, and by whoever has the run's result", async ({ scene }) => {
+  test("streams that a step returns can be read in another step, and by callers that have the run's result", async ({ scene }) => {
     const make = step("make", async () => {
       const made = {
         text: new Blob(["hello ", "world"]).stream(),
@@ -172,7 +172,7 @@ onStores("streams", everyStore, (test) => {
     expect(await new Response(text as ReadableStream).text()).toBe("hello world");
   });
 
-  test("what is written while a reader asks whether the run is over is not missed", async ({ scene }) => {
+  test("a chunk that is written while a reader checks whether the run has ended is not missed", async ({ scene }) => {
     const last = gate();
     const work = step("work", async () => {
       await last.opened;
@@ -181,7 +181,7 @@ onStores("streams", everyStore, (test) => {
     const run = workflow(scene.name("run"), async () => await work());
     const { store } = await scene.work();
     const started = await start(run, [], { store });
-    // Between its look for chunks and its look at the run, the run writes its only chunk, and ends.
+    // Between the reader's query for chunks and its query for the run, the run writes its only chunk and ends.
     const read: Store["runs"]["read"] = async (id) => {
       last.open();
       await started.returnValue;
@@ -191,9 +191,9 @@ onStores("streams", everyStore, (test) => {
     expect(await reading(slow, started.id)).toEqual(["last"]);
   });
 
-  test("unknown runs, cancelled readers, wrong places", async ({ scene }) => {
+  test("unknown runs, cancelled readers and invalid indexes", async ({ scene }) => {
     const store = await scene.open();
-    expect(await thrownBy(reading(store, "nobody"))).toBeInstanceOf(RunNotFoundError);
+    expect(await thrownBy(reading(store, "missing"))).toBeInstanceOf(RunNotFoundError);
     expect(() => getWritable()).toThrow(ContextError);
     const run = workflow(scene.name("run"), async () => {
       expect(() => getRun("x", { store }).readable).toThrow(ContextError);
@@ -212,7 +212,7 @@ onStores("streams", everyStore, (test) => {
     });
   });
 
-  test("a step in a transaction writes to no stream, and says why", async ({ scene }) => {
+  test("a transactional step cannot write to a stream, and the error says why", async ({ scene }) => {
     if (scene.on === "memory") return;
     const book = step.tx("book", async () => (await thrownBy((async () => await say("x"))())).message);
     const run = workflow(scene.name("run"), async () => await book());
@@ -221,7 +221,7 @@ onStores("streams", everyStore, (test) => {
   });
 });
 
-/** Takes the database back to version 3 of its schema: what it held then it holds still. */
+/** Takes the database back to version 3 of its schema, with its data. */
 async function downgrade({ on, url }: Scene): Promise<void> {
   if (on === "sqlite") {
     const database = new DatabaseSync(url.slice("sqlite:".length));
@@ -234,8 +234,8 @@ async function downgrade({ on, url }: Scene): Promise<void> {
   await client.end();
 }
 
-onStores("a database of before there were streams", durableStores, (test) => {
-  test("is migrated when it is opened; its runs go on, and may write to streams", async ({ scene }) => {
+onStores("a database from before there were streams", durableStores, (test) => {
+  test("is migrated when it is opened; its runs continue and may write to streams", async ({ scene }) => {
     const run = workflow(scene.name("run"), async (token: string) => {
       const payload = await createHook<string>({ token });
       await say("new");
@@ -255,7 +255,7 @@ onStores("a database of before there were streams", durableStores, (test) => {
 });
 
 describe("streams", () => {
-  plain("the errors of streams are told apart by their class", () => {
+  plain("stream errors can be distinguished by their class", () => {
     const error = new StreamClosedError("log");
     expect([error.code, error.stream, error instanceof FatalError]).toEqual(["STREAM_CLOSED", "log", false]);
     expect(error.message).toContain('"log"');
