@@ -52,7 +52,7 @@ export const rabbitmq: Broker = {
       close: async () => void (await Promise.all(connections.map((one) => one.close()))),
     };
   },
-  cannot: { extend: "it waits as long as the connection is there" },
+  cannot: { extend: "RabbitMQ waits as long as the connection is open" },
 };
 
 /** Messages that this process has received and not acknowledged: RabbitMQ does not count these. */
