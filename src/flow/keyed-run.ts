@@ -110,12 +110,12 @@ async function runAttempt(
     const text = withinBytes("context", await inTurn(encodeProgress(flow, input, progress, valueBytesMax)), valueBytesMax);
     const renew = { verb: "renew", scope, key, owner, attempt, leaseMs: begin.leaseMs, progress: text } as const;
     const answer = await saveProgress(store, renew, { signal: lost.signal, late: (error) => leave(error) });
-    if (answer.kind !== "renewed") lose("another attempt or a person took over");
+    if (answer.kind !== "renewed") lose(takenOver);
   };
   const settle = async (result: FlowResult): Promise<void> => {
     const operation: Settle = { verb: "settle", scope, key, owner, attempt, to: settlementOf(result, cacheResult), note: noteFor(result) };
     const answer = await saveOutcome(store, operation);
-    if (answer.kind !== "settled") throw new LeaseLostError({ scope, key, attempt }, "another attempt or a person took over");
+    if (answer.kind !== "settled") throw new LeaseLostError({ scope, key, attempt }, takenOver);
   };
 
   const run = async (): Promise<FlowResult> => {

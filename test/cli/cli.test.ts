@@ -18,7 +18,7 @@ const refersTo = (document: string) =>
   `${good.replace("source }", "source, outputs: { out: { packet: asyncapi#/components/messages/M } } }")}externalDocs: { asyncapi: ${document} }\n`;
 
 describe("conformance", () => {
-  /** A server that executes every request, whatever its key. */
+  /** A server that ignores keys and executes every request. */
   async function forgetful(): Promise<string> {
     let made = 0;
     const server = createServer((request, response) => {
@@ -32,7 +32,7 @@ describe("conformance", () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}/orders`;
   }
 
-  test("finds what a server does wrong, in a table or for a program", async () => {
+  test("reports a server's faults as a table or as JSON", async () => {
     const url = await forgetful();
     const { code, out } = await onceflow(["conformance", "http", url, "--header", "x-for: me"]);
     expect(code).toBe(1);
@@ -45,7 +45,7 @@ describe("conformance", () => {
     expect(report.cases.some(({ verdict }) => verdict === "failed")).toBe(true);
   });
 
-  test("says what it cannot do", async () => {
+  test("reports why it cannot run", async () => {
     expect(await onceflow(["conformance", "smtp", "http://127.0.0.1:1/"])).toMatchObject({
       code: 2,
       err: expect.stringMatching(/unknown suite "smtp"/),
@@ -56,7 +56,7 @@ describe("conformance", () => {
 });
 
 describe("validate", () => {
-  test("says where, what, and what to do, in columns", async () => {
+  test("prints the place, the problem and the remedy in columns", async () => {
     const folder = folderWith({
       "a.flowdsl.yaml": bad,
       "deeper/longer-name.flowdsl.yml": odd,
@@ -74,7 +74,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
 `);
   });
 
-  test("warnings are no reason to fail; what is not there is", async () => {
+  test("does not fail for warnings, and fails for a missing file", async () => {
     const folder = folderWith({ "odd.yaml": odd });
     expect(await onceflow(["validate", "odd.yaml"], folder)).toMatchObject({ code: 0, err: "" });
     expect(await onceflow(["validate", "no.yaml"], folder)).toMatchObject({
@@ -83,7 +83,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     });
   });
 
-  test("--json can be read by a program", async () => {
+  test("--json prints machine-readable findings", async () => {
     const folder = folderWith({
       "a.flowdsl.yaml": bad,
       "b.flowdsl.json": JSON.stringify({ flowdsl: "1.0", info: { title: "B", version: "1" }, nodes: {} }),
@@ -107,7 +107,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     });
   });
 
-  test("--sarif is what code hosts take", async () => {
+  test("--sarif prints a report that code hosts accept", async () => {
     const { code, out } = await onceflow(["validate", "--sarif", "a b.yaml"], folderWith({ "a b.yaml": bad }));
     expect(code).toBe(1);
     const sarif = JSON.parse(out) as { runs: { tool: { driver: { rules: { id: string }[] } }; results: { ruleIndex: number }[] }[] };
@@ -130,7 +130,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     expect(run?.tool.driver.rules[run.results[0]?.ruleIndex ?? -1]?.id).toBe("FLOW_BAD_VALUE");
   });
 
-  test("--sarif names files by URIs, whatever they are called", async () => {
+  test("--sarif encodes every file name as a URI", async () => {
     const folder = folderWith({ "a#b?c:d/ü 1.flowdsl.yaml": bad, "api.yaml": "components: [\n", "c.flowdsl.yaml": refersTo("./api.yaml") });
     const absolute = join(folder, "c.flowdsl.yaml");
     const { out } = await onceflow(["validate", "--sarif", "a#b?c:d", absolute], folder);
@@ -139,12 +139,12 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     expect(uris).toContain(pathToFileURL(join(folder, "api.yaml")).href);
   });
 
-  test("a finding in another document has that one's path, from here", async () => {
+  test("a finding in another document has the path of that document, relative to the current folder", async () => {
     const folder = folderWith({ "flows/api.yaml": "components: [\n", "flows/c.flowdsl.yaml": refersTo("./api.yaml") });
     expect((await onceflow(["validate", "flows"], folder)).out).toMatch(/^flows\/api\.yaml:2:1 +error +FLOW_SYNTAX/m);
   });
 
-  test("columns are below each other, whatever the names are made of, and a terminal obeys none of them", async () => {
+  test("columns are aligned for all characters in names, and control characters are escaped", async () => {
     const folder = folderWith({ "日本語.flowdsl.yaml": bad, "e\u0301🙂.flowdsl.yaml": bad, "a\u001b[31m\n.flowdsl.yaml": bad });
     const { out } = await onceflow(["validate", "."], folder);
     expect(out.split("\n").slice(0, 3)).toEqual([
@@ -154,7 +154,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     ]);
   });
 
-  test("in a folder, a link is a document like others, and one that is reached twice is looked at once", async () => {
+  test("a symbolic link in a folder is a document too, and a document that is reached twice is checked once", async () => {
     const folder = folderWith({ "in/a.flowdsl.yaml": odd, "out/b.flowdsl.yaml": odd });
     symlinkSync("../out/b.flowdsl.yaml", join(folder, "in/linked.flowdsl.yaml"));
     symlinkSync("a.flowdsl.yaml", join(folder, "in/twice.flowdsl.yaml"));
@@ -165,8 +165,8 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
     expect([code, out]).toEqual([1, expect.stringContaining("cannot be read: no such file")]);
   });
 
-  test("the examples are well", async () => {
-    // One of them has an edge of mode stream, for which the runtime has a substitute.
+  test("the examples have no errors", async () => {
+    // One example has an edge of mode stream, for which the runtime has a substitute.
     const { code, out } = await onceflow(["validate", examples]);
     expect([code, out.match(/ warning .*/g), out.endsWith("3 files, 0 errors, 1 warning\n")]).toEqual([
       0,
@@ -177,7 +177,7 @@ deeper/longer-name.flowdsl.yml:3:1  warning  FLOW_UNKNOWN_FIELD  /colour        
 });
 
 describe("convert", () => {
-  test("there and back, by the names of the files", async () => {
+  test("converts to the other dialect and back, by the file names", async () => {
     const folder = folderWith({ "a.yaml": readFileSync(join(examples, "email-triage.flowdsl.yaml"), "utf8") });
     expect(await onceflow(["convert", "a.yaml", "-o", "b.json"], folder)).toEqual({ code: 0, out: "", err: "" });
     expect(JSON.parse(readFileSync(join(folder, "b.json"), "utf8"))).toMatchObject({ flowdsl: "1.0", info: { title: "Email triage" } });
@@ -187,7 +187,7 @@ describe("convert", () => {
     expect(again.out).toBe(readFileSync(join(folder, "b.json"), "utf8"));
   });
 
-  test("what cannot be read is not written", async () => {
+  test("writes nothing if the document cannot be read", async () => {
     const folder = folderWith({ "a.yaml": "a: [" });
     const { code, out } = await onceflow(["convert", "a.yaml", "-o", "b.json", "--json"], folder);
     expect(code).toBe(1);
@@ -198,7 +198,7 @@ describe("convert", () => {
 });
 
 describe("format", () => {
-  test("--check changes nothing, and says what it would", async () => {
+  test("--check changes nothing and lists the files that would change", async () => {
     const text = 'info: {title: T,   version: "1"} # it\nflowdsl: "1.0"\nnodes: {}\n';
     const folder = folderWith({ "a.flowdsl.yaml": text, "b.flowdsl.yaml": good });
     const check = await onceflow(["format", "--check", "."], folder);
@@ -211,7 +211,7 @@ describe("format", () => {
     expect(JSON.parse(again.out)).toMatchObject({ ok: true, files: [{ changed: false }, { changed: false }] });
   });
 
-  test("a link stays a link, and a mode a mode", async () => {
+  test("keeps symbolic links and file modes", async () => {
     const folder = folderWith({ "real.yaml": "b: 1\nflowdsl:   '1.0'\n" });
     chmodSync(join(folder, "real.yaml"), 0o600);
     symlinkSync("real.yaml", join(folder, "link.yaml"));
@@ -222,7 +222,7 @@ describe("format", () => {
     expect(readdirSync(folder).sort()).toEqual(["link.yaml", "real.yaml"]);
   });
 
-  test("a file in another encoding stays as it is, to the byte", async () => {
+  test("leaves a file in another encoding unchanged", async () => {
     const folder = folderWith({});
     const latin1 = Buffer.from(`${odd}x-a: caf\u00e9\n`, "latin1");
     writeFileSync(join(folder, "a.flowdsl.yaml"), latin1);
@@ -233,7 +233,7 @@ describe("format", () => {
     expect(readdirSync(folder)).toEqual(["a.flowdsl.yaml"]);
   });
 
-  test("a file that is broken stays as it is", async () => {
+  test("leaves a file with errors unchanged", async () => {
     const folder = folderWith({ "a.flowdsl.yaml": "a: [" });
     expect((await onceflow(["format", "a.flowdsl.yaml"], folder)).code).toBe(1);
     expect(readFileSync(join(folder, "a.flowdsl.yaml"), "utf8")).toBe("a: [");
@@ -241,7 +241,7 @@ describe("format", () => {
 });
 
 describe("generate", () => {
-  test("stubs are written once, types every time", async () => {
+  test("writes stubs once and types every time", async () => {
     const folder = folderWith({});
     const args = ["generate", "typescript", join(examples, "email-triage.flowdsl.yaml"), "--output", join(folder, "out")];
     const first = await onceflow([...args, "--json"]);
@@ -254,7 +254,7 @@ describe("generate", () => {
     expect(readFileSync(stubs, "utf8")).toContain("export const sendSmsAlert: SendSmsAlert");
   });
 
-  test("a page is printed; a document with errors gives nothing", async () => {
+  test("prints a page, and nothing for a document with errors", async () => {
     expect((await onceflow(["generate", "docs", join(examples, "document-summary.flowdsl.yaml")])).out).toContain(
       "```mermaid\nflowchart TD",
     );
@@ -331,14 +331,14 @@ describe("usage", () => {
     expect(err).not.toBe("");
   });
 
-  test("a folder without flows is a mistake: 2", async () => {
+  test("a folder without flows is a usage error with exit code 2", async () => {
     expect(await onceflow(["validate", "."], folderWith({}))).toMatchObject({
       code: 2,
       err: "paths: no .flowdsl.yaml, .yml or .json files in .\n",
     });
   });
 
-  test("what the file system refuses is one line: 1", async () => {
+  test("an error of the file system prints one line, with exit code 1", async () => {
     const folder = folderWith({ "a.yaml": odd, "folder/b.yaml": odd });
     symlinkSync("self", join(folder, "self"));
     const wrong: readonly (readonly [string[], RegExp])[] = [
@@ -358,7 +358,7 @@ describe("usage", () => {
     expect(readdirSync(folder).sort()).toEqual(["a.yaml", "folder", "self"]);
   });
 
-  test("with --json, what went wrong is one JSON document, too", async () => {
+  test("with --json an error is one JSON document too", async () => {
     const folder = folderWith({ "a.yaml": odd });
     const wrong: readonly (readonly [string[], number, string])[] = [
       [["validate", "--json"], 2, "USAGE"],

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { serving } from "../http/servers.js";
 import { onceflow } from "./process.js";
 
-test("conformance: bodies of one's own, a counter of effects, and a server that keeps failures", async () => {
+test("conformance accepts custom bodies, a counter of effects, and a server that stores failures", async () => {
   const store = await open("memory:");
   const effects = new Map<string, number>();
   let twice = false;
@@ -14,7 +14,7 @@ test("conformance: bodies of one's own, a counter of effects, and a server that 
       const key = (request.headers.get("idempotency-key") ?? "").replaceAll('"', "");
       if (new URL(request.url).pathname === "/failing") return Response.json({ failure: ++made }, { status: 500 });
       const body = (await request.json()) as object;
-      // As a server that validates what it gets.
+      // Behaves as a server that validates its input.
       if (Object.keys(body).join() !== "amount") return Response.json({ wrong: body }, { status: 400 });
       effects.set(key, (effects.get(key) ?? 0) + (twice ? 2 : 1));
       return Response.json({ id: ++made }, { status: 201, headers: { location: `/orders/${made}` } });

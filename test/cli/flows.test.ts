@@ -14,10 +14,10 @@ import { durableStores, onStoresInTurn, type Scene } from "../kit/scene.js";
 import { isRunning } from "../servers/process/processes.js";
 import { onceflow, program } from "./process.js";
 
-// Dozens of processes: on a machine that has other things to do they take their time.
+// These tests start dozens of processes, which is slow on a busy machine.
 vi.setConfig({ testTimeout: 240_000 });
 
-/** Charges are counted in a file, which outlives whoever charges. */
+/** Charges are counted in a file, which outlives the process that charges. */
 const nodes = `
 import { appendFileSync } from "node:fs";
 import { NodeError, type NodeInput } from "onceflow/graph";
@@ -38,7 +38,7 @@ const chargesIn = (folder: string) =>
   existsSync(join(folder, "charges.txt")) ? readFileSync(join(folder, "charges.txt"), "utf8").trim().split("\n") : [];
 const order = (orderId: string, amount = 1) => JSON.stringify({ orderId, amount });
 
-/** What comes before and behind a command's own arguments, for the flows of a folder on a store. */
+/** The arguments before and after a command's own, for the flows of a folder on a store. */
 function on({ url }: Pick<Scene, "url">) {
   const store = ["--store", url];
   return { store, runNodes: ["run", ".", "--nodes", "nodes.ts", ...store], file: ["--file", ".", ...store] };
@@ -46,7 +46,7 @@ function on({ url }: Pick<Scene, "url">) {
 
 const beside = { url: "sqlite:flows.db" };
 
-/** A process that runs the flows behind the API, until the test is over. */
+/** A process that runs the flows and serves the API until the test ends. */
 async function running(folder: string, scene: Pick<Scene, "url">, more: readonly string[] = []) {
   const child: ChildProcess = spawn(process.execPath, [program, ...on(scene).runNodes, "--port", "0", ...more], {
     cwd: folder,
@@ -70,7 +70,7 @@ async function running(folder: string, scene: Pick<Scene, "url">, more: readonly
 }
 
 onStoresInTurn("run", durableStores, (test) => {
-  test("serves, works on what others put into the store, and stops when asked to", async ({ scene }) => {
+  test("serves the API, delivers triggers of other processes, and stops on a signal", async ({ scene }) => {
     const folder = shop();
     const { file } = on(scene);
     const { child, url, out, ended } = await running(folder, scene, ["--json"]);
@@ -103,7 +103,7 @@ onStoresInTurn("run", durableStores, (test) => {
   });
 });
 
-onStoresInTurn("looking", durableStores, (test) => {
+onStoresInTurn("the commands that list and show", durableStores, (test) => {
   test("executions and dead letters, retried and discarded", async ({ scene }) => {
     const folder = shop();
     const { store } = on(scene);
@@ -196,7 +196,7 @@ onStoresInTurn("looking", durableStores, (test) => {
   });
 });
 
-test("one order: its end is the exit code, and its key is used once", async () => {
+test("run --trigger sends one order: its outcome is the exit code, and its key is used once", async () => {
   const folder = shop();
   const { runNodes } = on(beside);
   const one = await onceflow([...runNodes, "--trigger", order("o-1"), "--key", "order-1", "--wait"], folder);
@@ -213,7 +213,7 @@ test("one order: its end is the exit code, and its key is used once", async () =
   expect(chargesIn(folder)).toEqual(["o-1-charge"]);
 });
 
-test("a process that dies leaves nothing undone; what it died over is taken over when its lease is over", async () => {
+test("after a process died, the next one delivers its packets when the lease has expired", async () => {
   const folder = shop();
   const { file } = on(beside);
   const { child, url, ended } = await running(folder, beside, ["--lease-ms", "500"]);
@@ -228,18 +228,18 @@ test("a process that dies leaves nothing undone; what it died over is taken over
   await charged(2);
   child.kill("SIGKILL");
   await ended;
-  // Nobody is there: it is kept until somebody is.
+  // No worker is running: the trigger is stored until one starts.
   const left = await onceflow(["trigger", "orders", order("o-2"), ...file], folder);
   expect([code, stuck.code, left.code, chargesIn(folder)]).toEqual([0, 0, 0, ["o-1-charge", "stuck-charge"]]);
   const next = await running(folder, beside);
-  // What it died over is charged again, under the same key.
+  // The order that the process died with is charged again with the same key.
   await charged(4);
   next.child.kill("SIGTERM");
   expect(await next.ended).toEqual([0, null]);
   expect(chargesIn(folder).sort()).toEqual(["o-1-charge", "o-2-charge", "stuck-charge", "stuck-charge"]);
 });
 
-test("one that is declined: 1, and no line obeys what a node said", async () => {
+test("a declined order gives exit code 1, and control characters in a node's message are escaped", async () => {
   const folder = shop();
   const { runNodes } = on(beside);
   const { code, out } = await onceflow([...runNodes, "--trigger", order("o-1", 10_000), "--wait"], folder);
@@ -248,7 +248,7 @@ test("one that is declined: 1, and no line obeys what a node said", async () => 
   expect(out).not.toContain("\u001b");
 });
 
-test("with --json, every line of standard output is an event; what nodes say is beside it", async () => {
+test("with --json every line of standard output is an event, and output of nodes goes to standard error", async () => {
   const folder = shop();
   const { code, out, err } = await onceflow([...on(beside).runNodes, "--trigger", order("o-1", 2), "--wait", "--json"], folder);
   expect([code, err]).toEqual([0, expect.stringContaining("charging two\n")]);
@@ -259,7 +259,7 @@ test("with --json, every line of standard output is an event; what nodes say is 
   expect(events).toEqual(["triggered", "delivering", "processed", "delivering", "processed", "ended"]);
 });
 
-test("bad input is one line, exit code 2, and nothing is written", async () => {
+test("invalid input prints one line with exit code 2, and nothing is written", async () => {
   const folder = shop();
   const { store, file } = on(beside);
   writeFileSync(join(folder, "empty.mjs"), "export const something = 1;\n");
@@ -280,7 +280,7 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
     [["run", ".", "--nodes", "nodes.ts", ...store, "--wait"], /requires --trigger/],
     [["run", ".", "--nodes", "nodes.ts", ...store, "--lease-ms", "1"], /whole number from 50 to 3600000/],
     [["trigger", "orders", order("o-1"), ...store], /--file/],
-    // What `run --trigger` refuses, too.
+    // `run --trigger` refuses this too.
     [["trigger", "orders", '{"orderId":1}', ...file], /payload: does not match Order, which source "TakeOrder" passes on: /],
     [
       ["run", ".", "--nodes", "nodes.ts", "--store", "memory:", "--trigger", '{"orderId":1}', "--wait"],
@@ -300,13 +300,13 @@ test("bad input is one line, exit code 2, and nothing is written", async () => {
   for (const { args, why, code, out, err } of ran) {
     expect({ args, code, out }).toEqual({ args, code: 2, out: "" });
     expect(err).toMatch(why);
-    // Where a module of theirs threw is told; where we did not catch something is not.
+    // The place in the user's module that threw is printed; a stack trace of our code is not.
     expect(err).not.toMatch(/^\s+at .*(node:internal|\/dist\/)/m);
   }
   expect(readdirSync(folder).sort()).toEqual(before);
 });
 
-test("a flow that cannot be entered there is not entered", async () => {
+test("a trigger at a node that is not an entry point is refused", async () => {
   const folder = shop();
   const { store, file } = on(beside);
   const { code, err } = await onceflow(["trigger", "orders", order("o"), "--entry", "Charge", ...file], folder);
@@ -314,7 +314,7 @@ test("a flow that cannot be entered there is not entered", async () => {
   expect(JSON.parse((await onceflow(["executions", "--json", ...store], folder)).out)).toEqual([]);
 });
 
-test("other machines are served only with a token, which no error repeats", async () => {
+test("other machines are served only with a token, and no error contains the token", async () => {
   const folder = shop();
   const { runNodes } = on(beside);
   writeFileSync(join(folder, "token.txt"), "hunter2\n");

@@ -14,7 +14,7 @@ export interface Ran {
   readonly err: string;
 }
 
-/** The command as it is installed, in a process of its own. */
+/** Runs the installed command in a separate process. */
 export function onceflow(args: readonly string[], cwd = root): Promise<Ran> {
   return new Promise((ended) => {
     execFile(process.execPath, [program, ...args], { cwd, timeout: 50_000 }, (error, out, err) =>

@@ -10,7 +10,7 @@ import { until } from "../kit/until.js";
 import { flow, oneEdge } from "./documents.js";
 import { expectAtRest, type Nodes, packetStores, recorder, running, still, triggered } from "./runtimes.js";
 
-interface Told {
+interface AlertRequest {
   readonly key: unknown;
   readonly authorization: unknown;
   readonly body: {
@@ -23,17 +23,17 @@ interface Told {
 
 interface Webhook {
   readonly url: string;
-  readonly heard: Told[];
-  /** It answers 500 so often. */
+  readonly received: AlertRequest[];
+  /** How many of the next requests get status 500. */
   failures: number;
 }
 
 async function webhook(scene: Pick<Scene, "onEnd">): Promise<Webhook> {
-  const hook = { url: "", heard: [] as Told[], failures: 0 };
+  const hook = { url: "", received: [] as AlertRequest[], failures: 0 };
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString();
     const { "idempotency-key": key, authorization } = request.headers;
-    hook.heard.push({ key, authorization, body: JSON.parse(body) as Told["body"] });
+    hook.received.push({ key, authorization, body: JSON.parse(body) as AlertRequest["body"] });
     response.statusCode = hook.failures-- > 0 ? 500 : 204;
     response.end();
   });
@@ -45,17 +45,17 @@ async function webhook(scene: Pick<Scene, "onEnd">): Promise<Webhook> {
 
 const alerting = ({ url }: Webhook) => `, x-alerts: { onDeadLetter: { webhook: "${url}", message: "wake up" } }`;
 
-const letterIn = ({ key }: Pick<Told, "key">) => /^"alert-(pk_\w+)-pk_\w+"$/.exec(String(key))?.[1];
+const letterIn = ({ key }: Pick<AlertRequest, "key">) => /^"alert-(pk_\w+)-pk_\w+"$/.exec(String(key))?.[1];
 
-/** Until every dead letter was told; then each of them was told once, by its key, and of what it died. */
-async function expectTold(runtime: Runtime, { heard }: Webhook, codes: readonly string[]): Promise<void> {
-  await until("all were told", () => new Set(heard.map(letterIn)).size === codes.length);
-  await until("the alerts are gone", async () =>
+/** Waits until the webhook has an alert for every dead letter, then expects one alert per letter, with the letter's id and error. */
+async function expectAlerts(runtime: Runtime, { received }: Webhook, codes: readonly string[]): Promise<void> {
+  await until("the webhook has an alert for every dead letter", () => new Set(received.map(letterIn)).size === codes.length);
+  await until("no alert waits for delivery", async () =>
     (await runtime.counts()).every(({ queue, due, owned }) => !queue.includes("alerts") || due + owned === 0),
   );
   const letters = await runtime.deadLetters();
   expect(letters.map(({ error }) => error.code).sort()).toEqual([...codes].sort());
-  const delivered = heard.map(({ key, body }) => `${letterIn({ key })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
+  const delivered = received.map(({ key, body }) => `${letterIn({ key })} ${body.deadLetter} ${body.error.code}: ${body.error.message}`);
   expect(delivered.sort()).toEqual(letters.map(({ id, error }) => `${id} ${id} ${error.code}: ${error.message}`).sort());
   await expectAtRest(runtime);
 }
@@ -65,7 +65,7 @@ const keyed = (hook: Webhook) =>
 const near = { privateWebhooks: ["127.0.0.1"] } as const;
 const strict = { ...near, onMismatch: "deadLetter" } as const;
 
-/** A process that triggers it, and dies when such a commit is in the store. */
+/** Triggers the flow in a process that dies right after the commit that `last` selects is stored. */
 async function dyingAfter(
   scene: Scene,
   document: RuntimeOptions["documents"][number],
@@ -87,8 +87,8 @@ async function dyingAfter(
   await dead.opened;
 }
 
-onStores("a webhook hears of", packetStores, (test) => {
-  test("every dead letter, once by its key; it is told again until it answers", async ({ scene }) => {
+onStores("an alert is posted to the webhook for", packetStores, (test) => {
+  test("every dead letter, with one key per letter, and is retried until the webhook responds with success", async ({ scene }) => {
     const hook = await webhook(scene);
     hook.failures = 1;
     const work = () => {
@@ -96,15 +96,17 @@ onStores("a webhook hears of", packetStores, (test) => {
     };
     const runtime = await running(scene, keyed(hook), { work }, near);
     await triggered(runtime, { id: "a" });
-    await until("the first has been told twice", () => hook.heard.length === 2);
-    expect(hook.heard[0]).toEqual(hook.heard[1]);
-    hook.heard.shift();
+    await until("the first alert was posted twice", () => hook.received.length === 2);
+    expect(hook.received[0]).toEqual(hook.received[1]);
+    hook.received.shift();
     await triggered(runtime, {});
-    await expectTold(runtime, hook, ["PERMANENT", "VALIDATION"]);
-    expect(hook.heard[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
+    await expectAlerts(runtime, hook, ["PERMANENT", "VALIDATION"]);
+    expect(hook.received[0]?.body).toMatchObject({ type: "onceflow.deadLetter", flow: "flow", node: "Work", message: "wake up" });
   });
 
-  test("what its text asks for: fields of the packet, the flow, and the error, however the letter was made", async ({ scene }) => {
+  test("a dead letter of the runtime and one of the store; the message has the fields of the packet, the flow and the error", async ({
+    scene,
+  }) => {
     const hook = await webhook(scene);
     const message = "{{packet.id}} of {{payload.customer.name}}: {{error.code}} at {{nodeId}} in {{flowId}}, {{packet.none}}";
     const document = oneEdge(
@@ -117,45 +119,45 @@ onStores("a webhook hears of", packetStores, (test) => {
     };
     const runtime = await running(scene, document, { work }, strict);
     await triggered(runtime, { id: "a", customer: { name: "Ann" } });
-    await until("it is told", () => hook.heard.length === 1);
-    expect(hook.heard[0]?.body.message).toBe("a of Ann: PERMANENT at Work in flow, {{packet.none}}");
+    await until("the alert is posted", () => hook.received.length === 1);
+    expect(hook.received[0]?.body.message).toBe("a of Ann: PERMANENT at Work in flow, {{packet.none}}");
     fail.error = false;
     await triggered(runtime, { id: "b", customer: { name: "Ann" } });
     await triggered(runtime, { id: "b", customer: { name: "Bob" } });
-    await until("the store's own letter is told", () => hook.heard.length === 2);
-    expect(hook.heard[1]?.body.message).toBe("b of Bob: MISMATCH at Work in flow, {{packet.none}}");
+    await until("the alert for the store's dead letter is posted", () => hook.received.length === 2);
+    expect(hook.received[1]?.body.message).toBe("b of Bob: MISMATCH at Work in flow, {{packet.none}}");
   });
 
-  test("a key that was completed with another packet, seen when that is sent", async ({ scene }) => {
+  test("a key mismatch that the store detects when the packet is sent", async ({ scene }) => {
     const hook = await webhook(scene);
     const work = recorder();
     const runtime = await running(scene, keyed(hook), { work: work.node }, strict);
     await triggered(runtime, { id: "a", n: 1 });
     expect((await triggered(runtime, { id: "a", n: 2 })).status).toBe("dead");
-    await expectTold(runtime, hook, ["MISMATCH"]);
+    await expectAlerts(runtime, hook, ["MISMATCH"]);
     expect(work.seen).toHaveLength(1);
   });
 
-  test("one that is seen when it is claimed", async ({ scene }) => {
+  test("a key mismatch that the store detects when the packet is claimed", async ({ scene }) => {
     const hook = await webhook(scene);
     const work = recorder();
     const runtime = await running(scene, keyed(hook), { work: work.node }, strict);
     await triggered(runtime, { id: "a", n: 1 });
     await runtime.stop();
-    // Who has no room for what it sends leaves it to others: they find the key completed.
+    // A worker without capacity leaves the packet that it sends in the queue; the next worker finds the key completed.
     const sender = await running(scene, keyed(hook), {}, { ...strict, partial: true });
     const { executionId = "" } = await sender.trigger("flow", "In", { id: "a", n: 2 });
-    await until("it is due", async () =>
+    await until("the packet is due", async () =>
       (await sender.execution(executionId))?.packets.some(({ edge, state }) => edge === "In->Work.in" && state === "due"),
     );
     await sender.stop();
     const next = await running(scene, keyed(hook), { work: work.node }, strict);
     expect((await next.wait(executionId)).status).toBe("dead");
-    await expectTold(next, hook, ["MISMATCH"]);
+    await expectAlerts(next, hook, ["MISMATCH"]);
     expect(work.seen).toHaveLength(1);
   });
 
-  test("one that had waited for the other", async ({ scene }) => {
+  test("a key mismatch of a packet that was held while the other packet ran", async ({ scene }) => {
     const hook = await webhook(scene);
     const [began, go] = [gate(), gate()];
     const runtime = await running(
@@ -179,7 +181,7 @@ onStores("a webhook hears of", packetStores, (test) => {
     await until("it is held", async () => (await runtime.execution(executionId))?.packets.some(({ state }) => state === "held"));
     go.open();
     expect((await runtime.wait(executionId)).status).toBe("dead");
-    await expectTold(runtime, hook, ["MISMATCH"]);
+    await expectAlerts(runtime, hook, ["MISMATCH"]);
     expect(codes).toEqual(["MISMATCH"]);
   });
 
@@ -196,19 +198,19 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
   const joining = (scene: Scene, hook: Webhook, left: Nodes[string], options: Partial<RuntimeOptions> = {}) =>
     running(scene, joined(hook), { left, join: recorder().node }, { ...near, ...options });
 
-  test("a part that is left alone, because the other branch died", async ({ scene }) => {
+  test("a part of a join whose other branch died", async ({ scene }) => {
     const hook = await webhook(scene);
     const runtime = await joining(scene, hook, () => {
       throw new NodeError("PERMANENT", "no");
     });
     expect(await triggered(runtime, { id: 1 })).toMatchObject({ status: "dead", dead: 2 });
-    // The other letter's node has no webhook.
+    // The node of the other dead letter has no webhook.
     const [branch] = (await runtime.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
     await runtime.discard(branch?.id ?? "");
-    await expectTold(runtime, hook, ["INPUT_MISSING"]);
+    await expectAlerts(runtime, hook, ["INPUT_MISSING"]);
   });
 
-  test("a part that is left alone by a process that dies before it hears of that", async ({ scene }) => {
+  test("a part of a join whose other branch died, if the process dies before it learns that the commit was stored", async ({ scene }) => {
     const hook = await webhook(scene);
     const left = () => {
       throw new NodeError("PERMANENT", "no");
@@ -220,25 +222,25 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
     await until("both are dead letters", async () => (await next.deadLetters()).length === 2);
     const [branch] = (await next.deadLetters()).filter(({ edge }) => edge === "In->Left.in");
     await next.discard(branch?.id ?? "");
-    await expectTold(next, hook, ["INPUT_MISSING"]);
+    await expectAlerts(next, hook, ["INPUT_MISSING"]);
   });
 
-  test("a letter that was re-injected and died again: told by another key", async ({ scene }) => {
+  test("a dead letter that was retried and died again, with a new key", async ({ scene }) => {
     const hook = await webhook(scene);
     const runtime = await running(scene, keyed(hook), { work: recorder().node }, strict);
     await triggered(runtime, { id: "a", n: 1 });
     const { id } = await triggered(runtime, { id: "a", n: 2 });
     for (const times of [1, 2, 3]) {
-      await until("it is told", () => hook.heard.length === times);
+      await until("the alert is posted", () => hook.received.length === times);
       const [letter] = await runtime.deadLetters();
-      expect(hook.heard.at(-1)?.body).toMatchObject({ deadLetter: letter?.id, error: { code: "MISMATCH" } });
+      expect(hook.received.at(-1)?.body).toMatchObject({ deadLetter: letter?.id, error: { code: "MISMATCH" } });
       expect(letter).toMatchObject({ executionId: id, error: { code: "MISMATCH" } });
       if (times < 3) await runtime.retry(letter?.id ?? "");
     }
-    expect(new Set(hook.heard.map(({ key }) => key)).size).toBe(3);
+    expect(new Set(hook.received.map(({ key }) => key)).size).toBe(3);
   });
 
-  test("a part that has waited too long", async ({ scene }) => {
+  test("a part of a join whose wait expired", async ({ scene }) => {
     const hook = await webhook(scene);
     const go = gate();
     const runtime = await joining(scene, hook, () => go.opened, { joinWaitMs: 50, pollMs: 50 });
@@ -246,30 +248,30 @@ Join: { operationId: join, kind: action, inputs: { a: {}, b: {} }${alerting(hook
     await until("it has been given up", async () => (await runtime.deadLetters()).length === 1);
     go.open();
     await runtime.wait(executionId);
-    await expectTold(runtime, hook, ["INPUT_MISSING"]);
+    await expectAlerts(runtime, hook, ["INPUT_MISSING"]);
   });
 });
 
-describe("the address of a webhook", () => {
+describe("the URL of a webhook", () => {
   const dying = () => {
     throw new NodeError("PERMANENT", "no");
   };
   const secret = /secret|hunter2/;
 
-  still("may have a password in it: that is sent as a header, and told to nobody", async ({ time }) => {
+  still("may contain a password, which is sent as a header and appears in no event", async ({ time }) => {
     const ends: (() => void)[] = [];
     const hook = await webhook({ onEnd: (end) => ends.push(end) });
-    const url = `${hook.url.replace("//", "//somebody:hunter%32@")}?t=secret`;
+    const url = `${hook.url.replace("//", "//user:hunter%32@")}?t=secret`;
     const runtime = await time.runtime(keyed({ ...hook, url }), { work: dying }, near);
     const events: string[] = [];
     runtime.on((event) => events.push(JSON.stringify(event)));
     hook.failures = 1;
     await runtime.trigger("flow", "In", { id: 1 });
-    await until("it is told", async () => {
+    await until("the alert is posted twice", async () => {
       await time.pass(1000);
-      return hook.heard.length === 2;
+      return hook.received.length === 2;
     });
-    expect(hook.heard.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("somebody:hunter2")}`));
+    expect(hook.received.map(({ authorization }) => authorization)).toEqual([1, 2].map(() => `Basic ${btoa("user:hunter2")}`));
     expect(events.filter((event) => secret.test(event))).toEqual([]);
     expect(events.some((event) => event.includes("the webhook responded with 500"))).toBe(true);
     for (const end of ends) end();
@@ -280,14 +282,14 @@ describe("the address of a webhook", () => {
     ["file:///secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
     ["data:text/plain,secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
     ["secret", "dead", "PERMANENT", /not an http or https URL$/, 1],
-  ] as const)("%s: what is wrong is said without it", async ([url, type, code, message, warnings], { time }) => {
+  ] as const)("%s does not appear in the error, in events or in warnings", async ([url, type, code, message, warnings], { time }) => {
     const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
-    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
+    const runtime = await time.runtime(keyed({ url, received: [], failures: 0 }), { work: dying }, near);
     const events: RuntimeEvent[] = [];
     runtime.on((event) => events.push(event));
     await runtime.trigger("flow", "In", { id: 1 });
     const alert = () => events.find((event) => event.type === type && event.node === "onceflow.alerts");
-    await until("it has failed", async () => {
+    await until("the alert has failed", async () => {
       await time.pass(1);
       return alert() !== undefined;
     });
@@ -298,7 +300,7 @@ describe("the address of a webhook", () => {
   });
 
   still.for(["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])(
-    "%s is refused, unless it is allowed by name",
+    "%s is refused unless `privateWebhooks` allows it",
     async (host, { time }) => {
       const ends: (() => void)[] = [];
       const hook = await webhook({ onEnd: (end) => ends.push(end) });
@@ -309,19 +311,19 @@ describe("the address of a webhook", () => {
       runtime.on((event) => events.push(event));
       await runtime.trigger("flow", "In", { id: 1 });
       const alert = () => events.find((event) => event.type === "dead" && event.node === "onceflow.alerts");
-      await until("it was not sent", async () => {
+      await until("the alert is a dead letter", async () => {
         await time.pass(1);
         return alert() !== undefined;
       });
       expect(alert()).toMatchObject({ code: "PERMANENT", message: expect.stringContaining("private") });
       expect(warned.mock.calls.some(([text]) => String(text).includes("privateWebhooks"))).toBe(true);
       warned.mockRestore();
-      expect(hook.heard).toEqual([]);
+      expect(hook.received).toEqual([]);
       for (const end of ends) end();
     },
   );
 
-  still("that redirects is not followed", async ({ time }) => {
+  still("is not followed when it redirects", async ({ time }) => {
     const seen: string[] = [];
     const server = createServer((request, response) => {
       seen.push(request.url ?? "");
@@ -330,12 +332,12 @@ describe("the address of a webhook", () => {
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    const runtime = await time.runtime(keyed({ url, heard: [], failures: 0 }), { work: dying }, near);
+    const runtime = await time.runtime(keyed({ url, received: [], failures: 0 }), { work: dying }, near);
     const events: RuntimeEvent[] = [];
     runtime.on((event) => events.push(event));
     await runtime.trigger("flow", "In", { id: 1 });
     const alert = () => events.find((event) => event.type === "retrying" && event.node === "onceflow.alerts");
-    await until("it has failed", async () => {
+    await until("the alert has failed", async () => {
       await time.pass(1);
       return alert() !== undefined;
     });

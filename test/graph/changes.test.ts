@@ -12,7 +12,7 @@ const fails = () => {
   throw new Error("no");
 };
 
-/** What came in goes elsewhere now: the edge to Work is gone. */
+/** The edge from In to Work is removed: packets go to Other. */
 const without = flow({
   nodes: "In: { operationId: take, kind: source }\nOther: { operationId: other, kind: action }",
   edges: "- { from: In, to: Other, delivery: { mode: durable } }",
@@ -24,15 +24,15 @@ async function letterOf(runtime: Runtime): Promise<string> {
 }
 
 // In turn: the warnings of the process are counted.
-onStoresInTurn("a document that has changed", packetStores, (test) => {
-  test("has no edge any more for packets that wait: that is said, and they go on when it has", async ({ scene }) => {
+onStoresInTurn("a document whose edge was removed", packetStores, (test) => {
+  test("leaves waiting packets in the store with a warning, and they are delivered when the edge is back", async ({ scene }) => {
     const before = await running(scene, oneEdge("{ mode: durable, retryPolicy: { initialDelay: PT0.1S } }"), { work: fails });
     const { executionId = "" } = await before.trigger("flow", "In", {});
-    await until("it waits for its retry", () => before.metrics.retried > 0);
+    await until("the packet waits for its retry", () => before.metrics.retried > 0);
     await before.stop();
     const warnings = captureWarnings("ONCEFLOW_STRANDED", (end) => scene.onEnd(end));
     const meanwhile = await running(scene, without, { other: recorder().node });
-    await until("it is said", () => warnings.length > 0);
+    await until("the warning is emitted", () => warnings.length > 0);
     expect(warnings[0]?.message).toContain('1 packet of edge In->Work.in of flow "flow"');
     await meanwhile.idle();
     expect((await meanwhile.execution(executionId))?.status).toBe("running");
@@ -42,7 +42,7 @@ onStoresInTurn("a document that has changed", packetStores, (test) => {
     expect([(await after.wait(executionId)).status, work.seen, warnings.length]).toEqual(["completed", [{}], 1]);
   });
 
-  test("has no edge any more for a dead letter: it stays one", async ({ scene }) => {
+  test("refuses to retry a dead letter of that edge, which stays a dead letter", async ({ scene }) => {
     const before = await running(scene, oneEdge("{ mode: durable, retryPolicy: { maxAttempts: 1 } }"), { work: fails });
     await triggered(before, {});
     await before.stop();
@@ -59,7 +59,7 @@ onStoresInTurn("a document that has changed", packetStores, (test) => {
 });
 
 onStoresInTurn("a dead letter of an ephemeral edge", packetStores, (test) => {
-  test("has all of its attempts, and is delivered when it is re-injected", async ({ scene }) => {
+  test("has the history of all its attempts, and is delivered when it is retried", async ({ scene }) => {
     const delivery = "{ mode: ephemeral, idempotencyKey: '{{payload.id}}-x', retryPolicy: { maxAttempts: 2, initialDelay: PT0.01S } }";
     const keys: (string | undefined)[] = [];
     const runtime = await running(scene, oneEdge(delivery), {

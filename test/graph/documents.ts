@@ -1,4 +1,4 @@
-/** A document of form B, around its nodes and edges. The flow's id is "flow". */
+/** A document in dialect B with these nodes and edges. The flow's id is "flow". */
 export function flow({ nodes, edges, rest = "" }: { readonly nodes: string; readonly edges: string; readonly rest?: string }) {
   const indented = (text: string) => text.trim().replace(/^/gm, "  ");
   return {
@@ -7,7 +7,7 @@ export function flow({ nodes, edges, rest = "" }: { readonly nodes: string; read
   };
 }
 
-/** One edge, from a source that passes on what comes in, to a node that does the work. */
+/** One edge from the source In, which passes its payload on, to the node Work. */
 export function oneEdge(delivery = "{ mode: durable }", more = ""): { readonly text: string; readonly file: string } {
   return flow({
     nodes: `In: { operationId: take, kind: source }\nWork: { operationId: work, kind: action${more} }`,

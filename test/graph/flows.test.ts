@@ -11,7 +11,7 @@ import { flow, oneEdge } from "./documents.js";
 import { eventsOf, expectAtRest, packetStores, recorder, running, still, triggered } from "./runtimes.js";
 
 onStores("triggers", packetStores, (test) => {
-  test("durable before it resolves: another process finds it after this one is gone", async ({ scene }) => {
+  test("a trigger is stored before it resolves: another process delivers it after this one has died", async ({ scene }) => {
     const sender = await running(scene, oneEdge(), {}, { work: false });
     const { executionId = "", status } = await sender.trigger("flow", undefined, { id: 1 }, { traceHeaders: { traceparent: "00-1" } });
     await sender.stop();
@@ -21,7 +21,7 @@ onStores("triggers", packetStores, (test) => {
     expect([status, traces]).toEqual(["started", [{ traceparent: "00-1" }]]);
   });
 
-  test("a key names one trigger, whoever sends it and however often, also at once", async ({ scene }) => {
+  test("a key identifies one trigger, no matter which process sends it, how often, or concurrently", async ({ scene }) => {
     const seen = recorder();
     const one = await running(scene, oneEdge(), { work: seen.node });
     const two = await running(scene, oneEdge(), { work: seen.node });
@@ -38,7 +38,7 @@ onStores("triggers", packetStores, (test) => {
     await expectAtRest(two);
   });
 
-  test("bad input is refused, and nothing is written", async ({ scene }) => {
+  test("invalid input is refused, and nothing is written", async ({ scene }) => {
     const document = flow({
       nodes: "In: { operationId: take, kind: source, inputs: { in: { packet: Order } } }\nWork: { operationId: work, kind: action }",
       edges: '- { from: In, to: Work, when: "payload.total > 5", delivery: { mode: durable } }',
@@ -59,7 +59,7 @@ onStores("triggers", packetStores, (test) => {
     for (const wrong of [{ timeoutMs: -1 }, { timeoutMs: "1s" }, { timeout: 5 }])
       await expect(runtime.wait("ex_1", wrong as never)).rejects.toBeInstanceOf(InvalidInputError);
     expect([await runtime.executions(), await runtime.counts()]).toEqual([[], []]);
-    // `when` on a field that is not there is false; on one of another type it has no value.
+    // `when` is false for a missing field, and fails for a field of another type.
     expect((await triggered(runtime, { id: "a" })).status).toBe("completed");
     expect((await triggered(runtime, { id: "a", total: "6" })).status).toBe("dead");
     expect((await runtime.deadLetters())[0]?.error).toMatchObject({ code: "VALIDATION", message: expect.stringContaining("when:") });
@@ -68,7 +68,7 @@ onStores("triggers", packetStores, (test) => {
   });
 });
 
-still("whoever waits for an execution does not look for its packets in the backlog until it has ended", async ({ time }) => {
+still("waiting for an execution does not read its packets until the execution has ended", async ({ time }) => {
   const store = await time.open();
   let looks = 0;
   const packetsOf: typeof store.packets.packetsOf = (...of) => {
@@ -91,36 +91,41 @@ still("whoever waits for an execution does not look for its packets in the backl
   expect([(await ended).status, looks]).toEqual(["completed", 1]);
 });
 
-still("a source that nobody has written takes only what it sends; one that is written, or elsewhere, anything", async ({ time }) => {
-  const order = "components: { packets: { Order: { type: object, required: [id], properties: { id: { type: string } } } } }";
-  const document = (outputs: string, packet = "") =>
-    flow({
-      nodes: `In: { operationId: take, kind: source${outputs} }\nWork: { operationId: work, kind: action }`,
-      edges: `- { from: In, to: Work, delivery: { mode: durable${packet} } }`,
-      rest: order,
-    });
-  const bySource = document(", outputs: { out: { packet: Order } }");
-  const work = () => {};
-  for (const [i, known] of [bySource, document("", ", packet: Order")].entries()) {
-    const runtime = await time.runtime(known, { work });
-    await expect(runtime.trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: packet does not match schema "Order": \/id/);
-    expect(await runtime.executions()).toHaveLength(i);
-    expect((await runtime.trigger("flow", "In", { id: "a" })).status).toBe("started");
-    await runtime.idle();
-    expect((await runtime.executions())[0]?.status).toBe("completed");
-    await runtime.stop();
-  }
-  const take = () => new NodeOutput().send("out", { id: "made here" });
-  const written = await time.runtime(bySource, { take, work });
-  const store = await time.open();
-  const looking = await time.runtime(bySource, {}, { store, work: false });
-  const partial = await time.runtime(bySource, {}, { store, partial: true });
-  for (const runtime of [written, looking, partial]) expect((await runtime.trigger("flow", "In", { raw: 5 })).status).toBe("started");
-  await written.idle();
-});
+still(
+  "a source without a handler accepts only payloads of its output schema; a source with a handler here or in another process accepts any payload",
+  async ({ time }) => {
+    const order = "components: { packets: { Order: { type: object, required: [id], properties: { id: { type: string } } } } }";
+    const document = (outputs: string, packet = "") =>
+      flow({
+        nodes: `In: { operationId: take, kind: source${outputs} }\nWork: { operationId: work, kind: action }`,
+        edges: `- { from: In, to: Work, delivery: { mode: durable${packet} } }`,
+        rest: order,
+      });
+    const bySource = document(", outputs: { out: { packet: Order } }");
+    const work = () => {};
+    for (const [i, known] of [bySource, document("", ", packet: Order")].entries()) {
+      const runtime = await time.runtime(known, { work });
+      await expect(runtime.trigger("flow", "In", { id: 5 })).rejects.toThrow(/payload: packet does not match schema "Order": \/id/);
+      expect(await runtime.executions()).toHaveLength(i);
+      expect((await runtime.trigger("flow", "In", { id: "a" })).status).toBe("started");
+      await runtime.idle();
+      expect((await runtime.executions())[0]?.status).toBe("completed");
+      await runtime.stop();
+    }
+    const take = () => new NodeOutput().send("out", { id: "made here" });
+    const written = await time.runtime(bySource, { take, work });
+    const store = await time.open();
+    const looking = await time.runtime(bySource, {}, { store, work: false });
+    const partial = await time.runtime(bySource, {}, { store, partial: true });
+    for (const runtime of [written, looking, partial]) expect((await runtime.trigger("flow", "In", { raw: 5 })).status).toBe("started");
+    await written.idle();
+  },
+);
 
 onStores("flows", packetStores, (test) => {
-  test("paused: triggers are kept and nothing is delivered; archived: triggers are refused; resumed", async ({ scene }) => {
+  test("a paused flow stores triggers and delivers nothing, an archived flow refuses triggers, a resumed flow delivers", async ({
+    scene,
+  }) => {
     const seen = recorder();
     const runtime = await running(scene, oneEdge(), { work: seen.node });
     const other = await running(scene, oneEdge(), {}, { work: false });
@@ -143,7 +148,9 @@ onStores("flows", packetStores, (test) => {
     expect([seen.seen.length, events]).toEqual([2, ["paused", "archived", "resumed"]]);
   });
 
-  test("stopped while it delivers: what runs ends, what was not begun is handed back, and was no attempt", async ({ scene }) => {
+  test("stop() during deliveries lets running ones end and returns the others to the queue without counting an attempt", async ({
+    scene,
+  }) => {
     const document = oneEdge("{ mode: durable }", ", execution: { concurrency: 1 }");
     const [begun, go] = [gate(), gate()];
     const first = await running(scene, document, {
@@ -168,7 +175,7 @@ onStores("flows", packetStores, (test) => {
     expect(attempts).toHaveLength(2);
   });
 
-  test("stopped while a packet waits for its node: it is not begun, and handed back", async ({ scene }) => {
+  test("stop() returns a packet that waits for its node to the queue without delivering it", async ({ scene }) => {
     const document = flow({
       nodes: `A: { operationId: a, kind: source }
 B: { operationId: b, kind: source }
@@ -190,7 +197,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
       },
     });
     await begun.opened;
-    // Each edge was asked for one: both are here, and one waits.
+    // One packet of each edge was claimed: this process owns both, and one waits.
     await until("both are with it", async () => (await first.counts()).reduce((sum, { owned }) => sum + owned, 0) === 2);
     const stopping = first.stop({ graceMs: 60_000 });
     go.open();
@@ -205,7 +212,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     expect(calls).toBe(2);
   });
 
-  test("its store is closed under it: it stops, and a trigger is refused", async ({ scene }) => {
+  test("a runtime whose store is closed stops and refuses triggers", async ({ scene }) => {
     const store = await scene.open();
     const runtime = await running(scene, oneEdge(), { work: () => {} }, { store });
     await triggered(runtime, {});
@@ -214,7 +221,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     await runtime.idle();
   });
 
-  test("events in their order, and counters", async ({ scene }) => {
+  test("the runtime reports events in order and counts them", async ({ scene }) => {
     let calls = 0;
     const document = oneEdge(
       '{ mode: durable, idempotencyKey: "{{payload.id}}-x", retryPolicy: { maxAttempts: 2, initialDelay: PT0.01S } }',
@@ -227,7 +234,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     });
     const events = eventsOf(runtime);
     runtime.on(() => {
-      throw new Error("a listener's own trouble");
+      throw new Error("the listener failed");
     });
     await triggered(runtime, { id: "a" });
     await triggered(runtime, { id: "a" });
@@ -252,7 +259,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     ]);
   });
 
-  test("waiting has an end of its own, and the execution goes on", async ({ scene }) => {
+  test("wait() times out, and the execution continues", async ({ scene }) => {
     const go = gate();
     const runtime = await running(scene, oneEdge(), { work: () => go.opened });
     const { executionId = "" } = await runtime.trigger("flow", "In", {});
@@ -266,7 +273,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
     expect((await runtime.wait(executionId)).status).toBe("completed");
   });
 
-  test("a trigger's key is the flow's own; at another entry of the flow it is a mismatch", async ({ scene }) => {
+  test("a trigger's key is scoped to its flow; the same key at another entry point of the flow is a mismatch", async ({ scene }) => {
     const titled = (title: string) => ({
       text: `flowdsl: "1.0"
 info: { title: ${title}, version: "1.0.0" }
@@ -286,7 +293,7 @@ edges: [{ from: A, to: W, delivery: { mode: durable } }, { from: B, to: W, deliv
     expect(calls.toSorted()).toEqual(["one", "two"]);
   });
 
-  test("edges of mode stream, where the store is to deliver them: durable, by key, in the order of their partitions", async ({ scene }) => {
+  test("edges of mode stream that the store delivers are durable, keyed and ordered per partition", async ({ scene }) => {
     const document = oneEdge(
       '{ mode: stream, topic: orders, ordering: perKey, partitionKey: "{{payload.account}}", idempotencyKey: "{{payload.id}}-work", retryPolicy: { maxAttempts: 1 } }',
     );
@@ -297,13 +304,13 @@ edges: [{ from: A, to: W, delivery: { mode: durable } }, { from: B, to: W, deliv
       work: async (input: NodeInput) => {
         const id = input.packet("in").getString("id");
         if (id === "a-9") throw new NodeError("PERMANENT", "no");
-        // The first of its partition takes its time: what is behind it waits, another partition does not.
+        // The first packet of a partition is slow: the packets behind it wait, another partition does not.
         if (id === "b-2") others.open();
         if (id === "a-1") await others.opened;
         seen.push(`${id} ${input.context.idempotencyKey}`);
       },
     };
-    // Nobody works on that edge yet: what is sent is in the store, and in no process.
+    // No worker takes packets of that edge yet, so the sent packets are in the store and in no process.
     const sender = await running(scene, document, {}, { partial: true, streams: "store" });
     const ids: string[] = [];
     for (const id of ["a-1", "b-1", "a-2", "a-1", "b-2", "a-9"]) {
@@ -322,7 +329,7 @@ edges: [{ from: A, to: W, delivery: { mode: durable } }, { from: B, to: W, deliv
     await expectAtRest(runtime);
   });
 
-  test("a subworkflow: another flow, and a durable workflow, each once per packet", async ({ scene }) => {
+  test("a subworkflow node runs another flow or a durable workflow once per packet", async ({ scene }) => {
     const parent = flow({
       nodes: `In: { operationId: take, kind: source }
 Child: { operationId: child, kind: subworkflow, settings: { flow: child } }
@@ -348,7 +355,7 @@ Durable: { operationId: durable, kind: subworkflow, settings: { workflow: double
   });
 });
 
-still("subworkflows that are not there, or lead back, are refused", async ({ time }) => {
+still("subworkflows that do not exist or form a cycle are refused", async ({ time }) => {
   const sub = (settings: string) =>
     flow({
       nodes: `In: { operationId: take, kind: source }\nSub: { operationId: sub, kind: subworkflow, settings: ${settings} }`,
@@ -360,7 +367,7 @@ still("subworkflows that are not there, or lead back, are refused", async ({ tim
   await expect(time.runtime(sub("{ flow: flow }"), {})).rejects.toThrow(/runs itself/);
 });
 
-still("the seed's edge, with the nodes of the examples", async ({ time }) => {
+still("the examples' nodes run on the example document", async ({ time }) => {
   const document = flow({
     nodes: `ClassifyEmail: { operationId: classify, kind: source }
 SendSmsAlert: { operationId: send_sms_alert, kind: action }
@@ -383,7 +390,7 @@ CreateTicket: { operationId: create_support_ticket, kind: action }`,
     { create: async ({ subject }) => ({ id: `T-${table.size}`, subject }) },
     { byKey: async (key) => table.get(key), keep: async (key, ticket) => void table.set(key, ticket) },
   );
-  // It names MongoDB; the user has it run on the store of the runtime.
+  // The document names MongoDB; the option makes it run on the runtime's store.
   const nodes = { [sms.operationId]: sms, [tickets.operationId]: tickets };
   await expect(time.runtime(document, nodes)).rejects.toMatchObject({ code: "UNSUPPORTED_FIELDS" });
   const runtime = await time.runtime(document, nodes, { substitutes: ["store"] });

@@ -38,7 +38,7 @@ function joining() {
 }
 
 onStores("joins", packetStores, (test) => {
-  test("a node with two ports runs when both are filled, with both", async ({ scene }) => {
+  test("a node with two ports is called when both ports have a packet", async ({ scene }) => {
     const { joined, nodes } = joining();
     const runtime = await running(scene, diamond(), nodes);
     expect((await triggered(runtime, { id: 1 })).status).toBe("completed");
@@ -51,7 +51,7 @@ onStores("joins", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("parts of one execution are joined in their order, port by port; those of two never meet", async ({ scene }) => {
+  test("parts of one execution are joined in order, port by port; parts of two executions are never joined", async ({ scene }) => {
     const { joined, nodes } = joining();
     const twice = (name: string) => (input: { packet(port: string): { get<T>(path: string): T } }) =>
       new NodeOutput()
@@ -64,7 +64,7 @@ onStores("joins", packetStores, (test) => {
     expect(pairs.sort()).toEqual(["x1,x1", "x2,x2", "y1,y1", "y2,y2"]);
   });
 
-  test("a branch that was a duplicate closes its join as such", async ({ scene }) => {
+  test("a branch that ended as a duplicate ends its join as a duplicate", async ({ scene }) => {
     const { joined, nodes } = joining();
     const keyed = diamond().text.replace(
       "to: Left, delivery: { mode: durable,",
@@ -82,7 +82,7 @@ onStores("joins", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("a branch that died leaves the other part as a dead letter; re-injected, both join", async ({ scene }) => {
+  test("if one branch dies, the part of the other becomes a dead letter; both join when they are retried", async ({ scene }) => {
     const { joined, broken, nodes } = joining();
     const runtime = await running(scene, diamond(), nodes);
     broken.add("left");
@@ -107,7 +107,7 @@ onStores("joins", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("what was joined and died shows the packets of all its ports, and is re-injected as one", async ({ scene }) => {
+  test("a joined delivery that died shows the packets of all its ports, and is retried as one", async ({ scene }) => {
     const { joined, broken, nodes } = joining();
     const runtime = await running(scene, diamond(), nodes);
     broken.add("join");
@@ -121,7 +121,7 @@ onStores("joins", packetStores, (test) => {
     expect(joined).toHaveLength(1);
   });
 
-  test("a branch that is not taken leaves the part alone", async ({ scene }) => {
+  test("a branch whose condition is false leaves the other part unjoined", async ({ scene }) => {
     const { nodes } = joining();
     const runtime = await running(scene, diamond(undefined, undefined, 'when: "payload.id > 5",'), nodes);
     const ended = await triggered(runtime, { id: 1 });
@@ -132,7 +132,7 @@ onStores("joins", packetStores, (test) => {
   });
 });
 
-still("a part waits as long as it may, and is a dead letter then", async ({ time }) => {
+still("a part becomes a dead letter when its wait expires", async ({ time }) => {
   const { joined, nodes } = joining();
   const slow = { ...nodes, left: () => new Promise<void>(() => {}) };
   const runtime: Runtime = await time.runtime(diamond(), slow, { joinWaitMs: 60_000, timeoutMs: 3_600_000 });
@@ -145,7 +145,7 @@ still("a part waits as long as it may, and is a dead letter then", async ({ time
   expect([(await runtime.execution(executionId))?.status, joined]).toEqual(["running", []]);
 });
 
-still("an edge that keeps nothing cannot lead to a join", async ({ time }) => {
+still("an ephemeral edge cannot lead to a join", async ({ time }) => {
   for (const mode of ["direct", "ephemeral"])
     await expect(time.runtime(diamond(`{ mode: ${mode} }`), joining().nodes)).rejects.toThrow(/JOIN_NOT_KEPT|make the edge durable/);
 });

@@ -1,12 +1,12 @@
-/** Cases of the official suite that are not expected to have the suite's answer, and what happens instead. */
+/** Cases of the official suite for which the result differs from the suite's, and what happens instead. */
 export interface Skip {
   readonly reason: string;
   /**
    * - `refused`: the document is not loaded, and the finding has one of these codes.
-   * - `note`: the keyword or format is not checked: every value of these cases is valid by it.
+   * - `note`: the keyword or format is not checked, so every value of these cases is valid.
    */
   readonly instead: { readonly refused: readonly string[] } | "note";
-  /** Of each file the groups by their description, or all of them. */
+  /** The groups of each file by description, or all of them. */
   readonly groups: Readonly<Record<string, readonly string[] | "all">>;
 }
 

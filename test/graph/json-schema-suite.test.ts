@@ -4,7 +4,7 @@ import { loadFlows } from "onceflow/graph";
 import { describe, expect, test } from "vitest";
 import { skips } from "./json-schema-suite-skips.js";
 
-/** A schema, and values with the answers that the draft demands. */
+/** A schema, and values with the results that the draft requires. */
 interface Group {
   readonly description: string;
   readonly schema: unknown;
@@ -19,7 +19,7 @@ function skipOf(file: string, group: Group) {
   return skips.find(({ groups }) => groups[file] === "all" || groups[file]?.includes(group.description));
 }
 
-/** The schema as a packet of a document: all that a document goes through is tested with it. */
+/** Loads the schema as a packet of a document, so that loading and planning are tested too. */
 async function load(schema: unknown) {
   const document = {
     flowdsl: "1.0",
@@ -32,7 +32,7 @@ async function load(schema: unknown) {
   return { errors, packet: flows[0]?.nodes.get("A")?.outputs[0]?.packet };
 }
 
-/** What the checks say, with their words for what is wrong. */
+/** The results of the checks, with their messages. */
 async function answers({ schema, tests }: Group) {
   const { errors, packet } = await load(schema);
   expect(errors).toEqual([]);
@@ -67,7 +67,7 @@ describe.each(files)("%s", (file) => {
   }
 });
 
-test("every skip names cases that the suite has", () => {
+test("every skip names cases that exist in the suite", () => {
   const named = skips.flatMap(({ groups }) => Object.entries(groups));
   const missing = named.flatMap(([file, groups]) => {
     if (!files.includes(file)) return [file];

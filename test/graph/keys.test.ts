@@ -18,7 +18,7 @@ onStores("the five steps of a keyed delivery", packetStores, (test) => {
     expect(keys).toEqual(["m-1-sms-alert"]);
   });
 
-  test("2. it looks for a record of that key, in the flow's own scope", async ({ scene }) => {
+  test("2. it looks for a record of that key in the scope of the flow", async ({ scene }) => {
     const store = await scene.open();
     const work = recorder();
     const runtime = await running(scene, keyed, { work: work.node }, { store });
@@ -53,7 +53,7 @@ onStores("the five steps of a keyed delivery", packetStores, (test) => {
     const first = await runtime.trigger("flow", "In", { messageId: "m-1" });
     await begun.opened;
     const second = await runtime.trigger("flow", "In", { messageId: "m-1" });
-    await until("the second one is held", async () => (await runtime.counts()).some(({ held }) => held === 1));
+    await until("the second packet is held", async () => (await runtime.counts()).some(({ held }) => held === 1));
     expect((await runtime.execution(second.executionId ?? ""))?.status).toBe("running");
     go.open();
     expect((await runtime.wait(first.executionId ?? "")).duplicates).toBe(0);
@@ -75,7 +75,7 @@ onStores("the five steps of a keyed delivery", packetStores, (test) => {
 });
 
 onStores("keys of edges", packetStores, (test) => {
-  test("a held packet is delivered when the other one fails for good, with its own attempt", async ({ scene }) => {
+  test("a held packet is delivered as its own first attempt when the other packet fails permanently", async ({ scene }) => {
     const [begun, go] = [gate(), gate()];
     const attempts: string[] = [];
     const runtime = await running(scene, keyed, {
@@ -90,7 +90,7 @@ onStores("keys of edges", packetStores, (test) => {
     const first = await runtime.trigger("flow", "In", { messageId: "m-1" });
     await begun.opened;
     const second = await runtime.trigger("flow", "In", { messageId: "m-1" });
-    await until("the second one is held", async () => (await runtime.counts()).some(({ held }) => held === 1));
+    await until("the second packet is held", async () => (await runtime.counts()).some(({ held }) => held === 1));
     go.open();
     expect((await runtime.wait(first.executionId ?? "")).status).toBe("dead");
     expect((await runtime.wait(second.executionId ?? "")).status).toBe("completed");
@@ -98,7 +98,7 @@ onStores("keys of edges", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("while a packet waits for its retry it keeps the key", async ({ scene }) => {
+  test("a packet that waits for its retry keeps the key", async ({ scene }) => {
     const edge =
       '{ mode: durable, idempotencyKey: "{{payload.id}}-op", retryPolicy: { maxAttempts: 3, initialDelay: PT0.2S, backoff: fixed } }';
     let calls = 0;
@@ -110,13 +110,13 @@ onStores("keys of edges", packetStores, (test) => {
     });
     const events = eventsOf(runtime, "retrying", "acknowledged");
     const first = await runtime.trigger("flow", "In", { id: "o-1" });
-    await until("the first one waits", () => events.includes("retrying Work 1"));
+    await until("the first packet waits for its retry", () => events.includes("retrying Work 1"));
     const second = await runtime.trigger("flow", "In", { id: "o-1" });
     for (const { executionId = "" } of [first, second]) await runtime.wait(executionId);
     expect([calls, events]).toEqual([2, ["retrying Work 1", "acknowledged Work"]]);
   });
 
-  test("the holder was killed: another process delivers its packet, and acknowledges what was held", async ({ scene }) => {
+  test("if the process that runs the key dies, another process delivers its packet and acknowledges the held one", async ({ scene }) => {
     const effects = new EffectLedger({ honoursKeys: true });
     const begun = gate();
     const { runtime: first, mortal } = await doomed(scene, keyed, {
@@ -147,7 +147,9 @@ onStores("keys of edges", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("completed with another payload: acknowledged with a note; a dead letter where that is wanted", async ({ scene }) => {
+  test("a key that was completed with another payload: the packet is acknowledged with a note, or a dead letter if onMismatch says so", async ({
+    scene,
+  }) => {
     const work = recorder();
     const runtime = await running(scene, keyed, { work: work.node });
     await triggered(runtime, { messageId: "m-1", text: "a" });
@@ -178,7 +180,7 @@ onStores("keys of edges", packetStores, (test) => {
     expect(keys).toEqual([key]);
   });
 
-  test("a missing field is a VALIDATION dead letter, and never the text undefined", async ({ scene }) => {
+  test("a missing field of the key makes a VALIDATION dead letter instead of a key with the text undefined", async ({ scene }) => {
     const work = recorder();
     const runtime = await running(scene, keyed, { work: work.node });
     for (const payload of [{}, { messageId: undefined }, { messageId: null }, { messageId: { a: 1 } }, { messageId: "" }]) {

@@ -5,7 +5,7 @@ import { onStores } from "../kit/scene.js";
 import { flow, oneEdge } from "./documents.js";
 import { expectAtRest, packetStores, recorder, running, still } from "./runtimes.js";
 
-/** Triggers many before anybody works on them. */
+/** Sends many triggers before any worker takes them. */
 async function backlog(
   scene: Parameters<typeof running>[0],
   document: ReturnType<typeof oneEdge>,
@@ -18,7 +18,7 @@ async function backlog(
 }
 
 onStores("order", packetStores, (test) => {
-  test("strict: one at a time, in the order in which they came, also over a retry", async ({ scene }) => {
+  test("strict: packets are delivered one at a time in the order of arrival, also after a retry", async ({ scene }) => {
     const document = oneEdge("{ mode: durable, ordering: strict, retryPolicy: { maxAttempts: 2, initialDelay: PT0.02S } }");
     const log: string[] = [];
     let inside = 0;
@@ -39,7 +39,7 @@ onStores("order", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("perKey: in order within a partition, side by side between them", async ({ scene }) => {
+  test("perKey: packets are delivered in order within a partition, and partitions run concurrently", async ({ scene }) => {
     const document = oneEdge('{ mode: durable, ordering: perKey, partitionKey: "{{payload.account}}" }');
     const [log, blocked, go]: [string[], Gate, Gate] = [[], gate(), gate()];
     const runtime = await running(scene, document, {
@@ -68,14 +68,14 @@ onStores("order", packetStores, (test) => {
     expect(log).toEqual(["b1", "b2", "a1", "a2"]);
   });
 
-  test("priority: edges with a higher one are looked at first", async ({ scene }) => {
+  test("priority: packets of edges with a higher priority are claimed first", async ({ scene }) => {
     const document = flow({
       nodes: `Low: { operationId: low, kind: action }\nHigh: { operationId: high, kind: action }\nIn: { operationId: take, kind: source }`,
       edges:
         "- { from: In, to: Low, delivery: { mode: durable, priority: 1 } }\n- { from: In, to: High, delivery: { mode: durable, priority: 9 } }",
     });
     const log: string[] = [];
-    // The source is worked on by one process, the rest by another that may have one packet at a time.
+    // One process runs the source; another, with a concurrency of 1, runs the other nodes.
     const source = await running(scene, document, {}, { partial: true });
     const ids = [];
     for (let i = 0; i < 5; i++) ids.push((await source.trigger("flow", "In", {})).executionId ?? "");
@@ -91,7 +91,9 @@ onStores("order", packetStores, (test) => {
     expect(log).toEqual([...Array(5).fill("high"), ...Array(5).fill("low")]);
   });
 
-  test("batches: one call for many; one of them can fail alone; without handleBatch one call each", async ({ scene }) => {
+  test("batches: one call takes many packets and one of them can fail alone; without handleBatch each packet is one call", async ({
+    scene,
+  }) => {
     class Batching extends BaseNode {
       readonly operationId = "work";
       readonly sizes: number[] = [];
@@ -118,7 +120,7 @@ onStores("order", packetStores, (test) => {
     await expectAtRest(runtime);
   });
 
-  test("checkpoint: each stage's output is saved; the next process goes on behind the last one", async ({ scene }) => {
+  test("checkpoint: the output of each stage is saved, and the next process continues after the last stage", async ({ scene }) => {
     const document = flow({
       nodes: `In: { operationId: take, kind: source }\nA: { operationId: a, kind: transform }\nB: { operationId: b, kind: transform }`,
       edges:
@@ -145,7 +147,7 @@ onStores("order", packetStores, (test) => {
   });
 });
 
-still("a batch that is larger than its node's concurrency is called all the same", async ({ time }) => {
+still("a batch that is larger than its node's concurrency is delivered", async ({ time }) => {
   const sizes: number[] = [];
   class Batching extends BaseNode {
     readonly operationId = "work";
@@ -166,7 +168,7 @@ still("a batch that is larger than its node's concurrency is called all the same
   expect([sizes.reduce((a, b) => a + b, 0), runtime.metrics.inFlight]).toEqual([4, 0]);
 });
 
-still("direct: an error goes to the caller, nothing is kept; with a key it runs once", async ({ time }) => {
+still("direct: an error is thrown to the caller and nothing is stored; with a key the call runs once", async ({ time }) => {
   let calls = 0;
   const runtime = await time.runtime(oneEdge("{ mode: direct }"), {
     work: (input) => {
@@ -186,7 +188,7 @@ still("direct: an error goes to the caller, nothing is kept; with a key it runs 
   await expect(runtime.trigger("flow", "In", {})).rejects.toThrow(/is archived/);
 });
 
-still("ephemeral: in memory, with a bound, tried again, with dead letters in the store", async ({ time }) => {
+still("ephemeral: packets are in bounded memory and retried, and dead letters are stored", async ({ time }) => {
   const go = gate();
   const seen: number[] = [];
   const document = oneEdge(
@@ -204,7 +206,7 @@ still("ephemeral: in memory, with a bound, tried again, with dead letters in the
   await expect(runtime.trigger("flow", "In", { id: 3 })).rejects.toThrow(/the queue of edge .* is full/);
   go.open();
   await time.pass(0);
-  // One waits for its retry, and still has its place.
+  // One packet waits for its retry and still counts towards the bound.
   await runtime.trigger("flow", "In", { id: 4 });
   await expect(runtime.trigger("flow", "In", { id: 5 }).then(() => runtime.trigger("flow", "In", { id: 6 }))).rejects.toThrow(/is full/);
   await time.pass(2000);
@@ -215,7 +217,7 @@ still("ephemeral: in memory, with a bound, tried again, with dead letters in the
   await runtime.pause("flow");
 });
 
-still("ephemeral behind durable: paused, it waits; resumed, it goes on", async ({ time }) => {
+still("ephemeral after durable: packets wait while the flow is paused, and continue when it is resumed", async ({ time }) => {
   const document = flow({
     nodes: `In: { operationId: take, kind: source }\nA: { operationId: a, kind: transform }\nB: { operationId: b, kind: action, execution: { concurrency: 1 } }`,
     edges: "- { from: In, to: A, delivery: { mode: durable } }\n- { from: A, to: B, delivery: { mode: ephemeral } }",
@@ -241,7 +243,7 @@ still("ephemeral behind durable: paused, it waits; resumed, it goes on", async (
   expect(calls).toBe(2);
 });
 
-still("a node that takes one at a time takes the next one at once, not when it next looks", async ({ time }) => {
+still("a node with a concurrency of 1 gets the next packet at once, not at the next poll", async ({ time }) => {
   const work = recorder();
   const runtime = await time.runtime(oneEdge("{ mode: durable }", ", execution: { concurrency: 1 }"), { work: work.node });
   const all = await Promise.all(Array.from({ length: 5 }, (_, id) => runtime.trigger("flow", "In", { id })));

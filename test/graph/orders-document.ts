@@ -1,4 +1,4 @@
-/** A flow that keeps its packets, charges once for each order, and does not try a charge again. */
+/** A durable flow that charges once for each order and does not retry a charge. */
 export const ordersDocument = `
 flowdsl: "1.0"
 info: { title: Orders, version: "1.0.0" }

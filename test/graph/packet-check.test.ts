@@ -13,8 +13,8 @@ const seeds = 600;
 const valuesPerSchema = 12;
 
 /**
- * Ajv with our formats and our decimals: how keywords work together is compared here. It makes code, which is why it is
- * used for nothing else.
+ * Ajv with our formats and our decimals: this test compares how keywords work together. Ajv generates code, so it is used
+ * only here.
  */
 function ajvFor(definitions: Definitions): (name: string) => ValidateFunction {
   const ajv = new Ajv({
@@ -29,7 +29,7 @@ function ajvFor(definitions: Definitions): (name: string) => ValidateFunction {
   return (name) => ajv.compile({ $ref: `table#/definitions/${name}` });
 }
 
-/** The same with other names: objects that have members of these names confuse Ajv. */
+/** The same JSON with other property names: objects with properties of these names confuse Ajv. */
 function renamed<T>(json: T): T {
   const text = ["__proto__", "constructor", "toString"].reduce(
     (written, name) => written.replaceAll(`"${name}"`, `"${name.slice(0, -1)}"`),
@@ -38,14 +38,14 @@ function renamed<T>(json: T): T {
   return JSON.parse(text, (_, value) => withContainsApart(value)) as T;
 }
 
-/** Ajv takes an empty list for valid where `contains` stands beside a list of `items`. */
+/** Ajv accepts an empty list if `contains` stands beside a list of `items`. */
 function withContainsApart(value: unknown): unknown {
   if (typeof value !== "object" || value === null || !("contains" in value) || !("items" in value)) return value;
   const { contains, ...others } = value;
   return { allOf: [others, { contains }] };
 }
 
-/** Only of JSON both say something that means anything. */
+/** Only for JSON values are the results of both meaningful. */
 function isJson(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return typeof value === "string" || typeof value === "boolean" || value === null;
@@ -56,7 +56,7 @@ function isJson(value: unknown): boolean {
   );
 }
 
-test("the checks and Ajv agree on random schemas, also in the opposite, and what is wrong has words", () => {
+test("the checks and Ajv agree on random schemas and on their negation, and every problem has a specific message", () => {
   const seen = new Map<string, { yes: number; no: number }>();
   let judged = 0;
   for (let seed = 0; seed < seeds; seed += 1) {

@@ -21,7 +21,7 @@ ${more}`,
 const declaresOne = documentWith("out: {}");
 const declaresBoth = documentWith("out: {}, refused: {}", "- { from: Work.refused, to: Refused, delivery: { mode: durable } }");
 
-/** The other side: counts the calls, and applies one effect per key. */
+/** The provider: counts the calls and applies one effect per key. */
 function provider() {
   const calls: string[] = [];
   return {
@@ -41,7 +41,7 @@ const settlesWork = (packet: PacketOperation): boolean =>
   packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue.includes("Work.out"));
 
 onStores("a port that the document does not declare", packetStores, (test) => {
-  test("the effect has happened: settled with its key, the declared port is sent, and the rest is a dead letter of that output", async ({
+  test("the delivery is settled with its key, the declared port is sent, and the undeclared output becomes a dead letter", async ({
     scene,
   }) => {
     const side = provider();
@@ -56,15 +56,15 @@ onStores("a port that the document does not declare", packetStores, (test) => {
       edge: "Work.refused->",
       error: { code: "UNKNOWN_PORT", message: expect.stringContaining('port "refused"') },
     });
-    await until("its end is told", () => events.includes("ended dead"));
+    await until("the runtime reports the end", () => events.includes("ended dead"));
     expect(events).toContain("dead Work.refused");
     expect(runtime.metrics).toMatchObject({ dead: 1, processed: 3 });
-    // The same order again meets a completed key.
+    // The same order again finds its key completed.
     expect([(await triggered(runtime, { id: 1 })).duplicates, side.calls.length]).toEqual([1, 1]);
     await expect(runtime.retry(letter?.id ?? "")).rejects.toMatchObject({ code: "EDGE_GONE" });
     await runtime.stop();
 
-    // The document is mended: what was sent goes along the edge, and Work is not called.
+    // The document is corrected: the output goes along the edge, and Work is not called again.
     const refused = recorder();
     const mended = await running(scene, declaresBoth, { work: side.work, after: after.node, refused: refused.node });
     expect(await mended.retry(letter?.id ?? "")).toBe(true);
@@ -73,15 +73,15 @@ onStores("a port that the document does not declare", packetStores, (test) => {
   });
 
   for (const when of ["before", "after"] as const)
-    test(`the process dies ${when} the commit: one dead letter, one effect`, async ({ scene }) => {
+    test(`if the process dies ${when} the commit, there is one dead letter and one effect`, async ({ scene }) => {
       const side = provider();
       const { store, hasDied } = dyingStore(await scene.open(), when, { packet: settlesWork });
       const nodes = { work: side.work, after: () => {} };
       const doomed = await createRuntime({ store, documents: [declaresOne], nodes, leaseMs: shortMs });
       void doomed.trigger("flow", "In", { id: 1 });
-      await until("it has died", hasDied);
+      await until("the process has died", hasDied);
       const next = await running(scene, declaresOne, nodes, { leaseMs: shortMs });
-      await until("it has ended", async () => (await next.executions()).some(({ status }) => status === "dead"));
+      await until("the execution has ended", async () => (await next.executions()).some(({ status }) => status === "dead"));
       expect([side.calls.length, side.applied]).toEqual([when === "before" ? 2 : 1, 1]);
       expect((await next.deadLetters()).map(({ edge }) => edge)).toEqual(["Work.refused->"]);
     });
@@ -93,7 +93,7 @@ Work: { operationId: work, kind: router }
 After: { operationId: after, kind: action }`;
   const send = (port: string) => () => new NodeOutput().send(port, { n: 1 });
 
-  test("no declarations, and edges for other ports only: a note, a warning, and an output", async ({ scene }) => {
+  test("without declarations, output for a port without an edge is kept as an output, with a note and a warning", async ({ scene }) => {
     const edges = `- { from: In, to: Work, delivery: { mode: durable } }
 - { from: Work, to: After, when: "output.name == 'Yes' && payload.n == 1", delivery: { mode: durable } }`;
     const warned = new Promise<Error & { code?: string }>((resolve) => process.once("warning", resolve));
@@ -104,7 +104,7 @@ After: { operationId: after, kind: action }`;
     expect(await warned).toMatchObject({ code: "ONCEFLOW_UNKNOWN_PORT", message: expect.stringContaining('port "Maybe"') });
   });
 
-  test("no declarations, and a condition that is false for its own port: nothing is said", async ({ scene }) => {
+  test("without declarations, a false condition on the port's edge causes neither note nor warning", async ({ scene }) => {
     const edges = `- { from: In, to: Work, delivery: { mode: durable } }
 - { from: Work, to: After, when: "output.name == 'Yes' && payload.n == 2", delivery: { mode: durable } }
 - { from: Work, to: After, when: "payload.n == 3", delivery: { mode: durable } }`;
@@ -113,7 +113,9 @@ After: { operationId: after, kind: action }`;
     expect([outputs, notes]).toEqual([[], []]);
   });
 
-  test("no outgoing edges: an output, whatever the node declares", async ({ scene }) => {
+  test("output of a node without outgoing edges is an output of the execution, independent of the node's declarations", async ({
+    scene,
+  }) => {
     const last = flow({
       nodes: `In: { operationId: take, kind: source }\nWork: { operationId: work, kind: action, outputs: { out: {} } }`,
       edges: "- { from: In, to: Work, delivery: { mode: durable } }",
@@ -124,7 +126,9 @@ After: { operationId: after, kind: action }`;
   });
 
   for (const mode of ["direct", "ephemeral"])
-    test(`behind an edge of mode ${mode}, and in a flow that keeps nothing else: a dead letter`, async ({ scene }) => {
+    test(`output for an undeclared port after an edge of mode ${mode} is a dead letter, even if the flow stores nothing else`, async ({
+      scene,
+    }) => {
       const edges = (first: string) => `- { from: In, to: Work, delivery: { mode: ${first} } }
 - { from: Work, to: After, delivery: { mode: ${mode} } }`;
       for (const first of ["durable", mode]) {
@@ -136,7 +140,7 @@ After: { operationId: after, kind: action }`;
         };
         const runtime = await running(scene, document, { work, after: () => void calls.push("after") });
         const { executionId } = await runtime.trigger("flow", "In", {});
-        await until("it is dead", async () => (await runtime.deadLetters()).length === 1);
+        await until("there is a dead letter", async () => (await runtime.deadLetters()).length === 1);
         await until("the other port is delivered", () => calls.length === 2);
         const [letter] = await runtime.deadLetters();
         expect([letter?.error.code, calls, executionId !== undefined]).toEqual(["UNKNOWN_PORT", ["work", "after"], true]);

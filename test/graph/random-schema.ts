@@ -26,7 +26,7 @@ const types = ["string", "number", "integer", "boolean", "object", "array", "nul
 const patterns = ["^a", "b$", "^.{2}$", "^[a-c]+$", "\\p{L}", "^$"];
 export const formats = ["email", "date", "time", "uuid", "ipv4", "regex", "json-pointer", "no-such-format", "url", "uri", "hostname"];
 
-/** Schemas as the table of a document has them, and values that are valid, nearly so, or anything at all. */
+/** Random schemas, as in the `packets` table of a document, and values that are valid, almost valid or arbitrary. */
 export class RandomSchemas {
   readonly definitions: Definitions = {};
   readonly #random: Random;
@@ -48,7 +48,7 @@ export class RandomSchemas {
     return schema;
   }
 
-  /** To itself, or to one before it, only from inside of a member or an item: else it would have no end. */
+  /** A reference to itself or an earlier schema only occurs inside a property or an item: otherwise it would never end. */
   #reference(inside: boolean): Schema | boolean {
     const all = Object.keys(this.definitions);
     if (inside && this.#next >= 0) all.push(`D${this.#next}`);
@@ -116,7 +116,7 @@ export class RandomSchemas {
     return Object.fromEntries(this.#some(names).map((name) => [name, this.json(levels - 1)]));
   }
 
-  /** JSON, and now and then what is none: a function, undefined, an object with a past. */
+  /** JSON, and sometimes a value that is not JSON: a function, undefined, an object with an unusual prototype. */
   anything(): unknown {
     const random = this.#random;
     const value = this.json(3);
@@ -138,7 +138,7 @@ export class RandomSchemas {
     return Object.setPrototypeOf({ ...value }, { [name]: this.json(1) });
   }
 
-  /** Made for this schema: often valid. */
+  /** A value generated from the schema, so often a valid one. */
   likely(schema: unknown, levels = 4): unknown {
     const random = this.#random;
     if (typeof schema !== "object" || schema === null || levels <= 0 || random.chance(0.05)) return this.json(1);

@@ -3,7 +3,7 @@ import { describe, expect } from "vitest";
 import { flow, oneEdge } from "./documents.js";
 import { eventsOf, type Nodes, type Still, still } from "./runtimes.js";
 
-/** How long it waits between its attempts, and how it ends. */
+/** Returns the delays between the attempts, and the outcome. */
 async function delaysOf(time: Still, policy: string, options: { random?: () => number; error?: unknown; more?: string } = {}) {
   const { error = new NodeError("TEMPORARY", "busy"), random, more = "" } = options;
   const delays: number[] = [];
@@ -33,7 +33,7 @@ describe("retries", () => {
     expect(await delaysOf(time, policy)).toEqual(expected);
   });
 
-  still("what the document leaves open: four attempts, exponential from a second", async ({ time }) => {
+  still("without a policy there are four attempts with exponential backoff from one second", async ({ time }) => {
     expect(await delaysOf(time, "{}")).toEqual([1000, 2000, 4000]);
   });
 
@@ -55,14 +55,14 @@ describe("retries", () => {
     expect(await delaysOf(time, policy, { error })).toHaveLength(retries);
   });
 
-  still("any throw is tried again where retryOn is left out, and final codes are not", async ({ time }) => {
+  still("without retryOn every error is retried except those with a final code", async ({ time }) => {
     expect(await delaysOf(time, "{ maxAttempts: 2 }", { error: "text" })).toHaveLength(1);
     for (const code of ["VALIDATION", "INPUT_MISSING", "PERMANENT"] as const) {
       expect(await delaysOf(time, "{ maxAttempts: 2 }", { error: new NodeError(code, "x") })).toEqual([]);
     }
   });
 
-  still("policies by reference, the flow's defaults, and what a node says of itself", async ({ time }) => {
+  still("a policy can come from a reference, from the flow's defaults or from the node", async ({ time }) => {
     const document = {
       text: `flowdsl: "1.0.0"
 info: { title: Flow, version: "1.0.0" }
@@ -123,7 +123,7 @@ describe("dead letters", () => {
     return { runtime, mend, keys };
   }
 
-  still("have the whole history, the name of their queue, and are kept for 30 days", async ({ time }) => {
+  still("have their whole history and the name of their queue, and are kept for 30 days", async ({ time }) => {
     const { runtime } = await dying(time);
     const { executionId = "" } = await runtime.trigger("flow", "In", { id: "o-1" });
     await time.pass(0);
@@ -143,7 +143,7 @@ describe("dead letters", () => {
     expect(await runtime.deadLetter("pk_zzz")).toBeUndefined();
   });
 
-  still("retried: the same key, the attempts go on, the retries begin anew, the history stays", async ({ time }) => {
+  still("keep key, attempt count and history when they are retried, and get all retries again", async ({ time }) => {
     const { runtime, mend, keys } = await dying(time);
     const events = eventsOf(runtime, "dead", "reinjected", "processed", "ended");
     const { executionId = "" } = await runtime.trigger("flow", "In", { id: "o-1" });
@@ -165,13 +165,13 @@ describe("dead letters", () => {
       ...["processed In 1", "dead Work 3", "ended dead", "reinjected Work 3", "dead Work 6", "ended dead"],
       ...["reinjected Work 6", "processed Work 7", "ended completed"],
     ]);
-    // Its key is completed now: the same operation again is acknowledged.
+    // The key is completed now, so the same operation is acknowledged.
     await runtime.trigger("flow", "In", { id: "o-1" });
     await time.pass(0);
     expect([keys.length, runtime.metrics.acknowledged, runtime.metrics.inFlight]).toEqual([7, 1, 0]);
   });
 
-  still("discarded, purged when their time is over, and listed in pages", async ({ time }) => {
+  still("can be discarded, are purged when their retention ends, and are listed in pages", async ({ time }) => {
     const store = await time.open();
     const { runtime } = await dying(time, { store, deadLetterRetentionMs: 5000 });
     for (const id of ["a", "b", "c"]) await runtime.trigger("flow", "In", { id });
@@ -188,7 +188,7 @@ describe("dead letters", () => {
     expect([await store.packets.purge(10), await runtime.deadLetters()]).toEqual([2, []]);
   });
 
-  still("an edge that wants none drops what fails for good, and says so", async ({ time }) => {
+  still("are not kept for an edge that turns them off: packets that fail permanently are dropped and reported", async ({ time }) => {
     const runtime = await time.runtime(
       {
         text: flow({

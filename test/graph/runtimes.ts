@@ -5,13 +5,13 @@ import { test as base, expect } from "vitest";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
 import { everyStore, type Scene, type StoreName, shortMs } from "../kit/scene.js";
 
-/** Stores that keep packets. */
+/** Stores that support packets. */
 export const packetStores: readonly StoreName[] = everyStore;
 
 export type Nodes = Readonly<Record<string, FlowNode>>;
 type Given = Partial<Omit<RuntimeOptions, "store" | "documents" | "nodes">>;
 
-/** A runtime, stopped at the end of its case; on a handle of its own, or on one that is given. */
+/** A runtime that is stopped at the end of its test. Opens a store unless `options` has one. */
 export async function running(
   scene: Scene,
   document: RuntimeOptions["documents"][number],
@@ -24,7 +24,7 @@ export async function running(
   return runtime;
 }
 
-/** A runtime whose process will die; nobody has to stop it. */
+/** A runtime whose process will die, so it need not be stopped. */
 export async function doomed(
   scene: Scene,
   document: RuntimeOptions["documents"][number],
@@ -36,7 +36,7 @@ export async function doomed(
   return { runtime, mortal: dying };
 }
 
-/** The memory store on time that stands still until it is moved. */
+/** A test with a memory store and a clock that only the test advances. */
 export interface Still {
   open(): Promise<Store>;
   runtime(document: RuntimeOptions["documents"][number], nodes: Nodes, options?: Given & { readonly store?: Store }): Promise<Runtime>;
@@ -67,14 +67,14 @@ export const still = base.extend<{ time: Still }>({
       const ending = end().finally(() => {
         ended = true;
       });
-      // What it waits for is on this clock, too.
+      // stop() waits on this clock too.
       while (!ended) await place.pass?.(1);
       await ending;
     }
   },
 });
 
-/** What a runtime has told, of these types: "processed Work 2". */
+/** The events of these types that a runtime reports, as "processed Work 2". */
 export function eventsOf(runtime: Runtime, ...types: readonly RuntimeEvent["type"][]): string[] {
   const events: string[] = [];
   runtime.on((event) => {
@@ -87,7 +87,7 @@ export function eventsOf(runtime: Runtime, ...types: readonly RuntimeEvent["type
   return events;
 }
 
-/** A node that passes on what comes in, and remembers it. */
+/** A node that records its input and passes it on. */
 export function recorder(): { readonly seen: Record<string, unknown>[]; readonly node: FlowNode } {
   const seen: Record<string, unknown>[] = [];
   return {
@@ -103,13 +103,13 @@ export function recorder(): { readonly seen: Record<string, unknown>[]; readonly
   };
 }
 
-/** Nothing is with this process any more: no room was kept for what does not come. */
+/** Expects that the process has no deliveries left and no reserved capacity. */
 export async function expectAtRest(runtime: Runtime): Promise<void> {
   await runtime.idle();
   expect(runtime.metrics.inFlight).toBe(0);
 }
 
-/** Triggers it, and waits until its execution has ended. */
+/** Triggers the flow and waits until the execution has ended. */
 export async function triggered(runtime: Runtime, payload: Record<string, unknown>, key?: string) {
   const { executionId = "" } = await runtime.trigger("flow", undefined, payload, key === undefined ? {} : { key });
   return await runtime.wait(executionId, { timeoutMs: 30_000 });

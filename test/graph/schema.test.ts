@@ -6,14 +6,14 @@ import { loadFlows } from "onceflow/graph";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 
-/** Found as an editor finds it: by the package's name. */
+/** Resolved by the package's name, as an editor does. */
 const schema = JSON.parse(readFileSync(createRequire(import.meta.url).resolve("onceflow/schema/flow.json"), "utf8")) as AnySchemaObject;
-/** What editors ask. In strict mode it refuses a schema with a keyword that is not known, or that can never matter. */
+/** The validator that editors use. In strict mode it refuses a schema with an unknown keyword or one without effect. */
 const ajv = new Ajv({ strict: true, allErrors: true }).compile(schema);
 const folder = resolve(import.meta.dirname, "../../examples/flows");
 const examples = readdirSync(folder).filter((name) => name.includes(".flowdsl."));
 
-/** Every field that there is, in the dialect that it belongs to. */
+/** Two documents that together have every field, each in the dialect it belongs to. */
 const everythingA = `flowdsl: "1.0.0"
 info: { title: T, version: "1", description: d, contact: { name: n, url: u, email: e }, license: { name: n, url: u } }
 runtimeBindings: { redis: {} }
@@ -106,13 +106,13 @@ components:
 x-anything: [1]
 `;
 
-/** What the schema refuses in the document, with places. */
+/** The schema's errors for the document, with their paths. */
 function refusals(text: string): readonly string[] {
   ajv(parse(text));
   return (ajv.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
 }
 
-test.each(examples)("%s is valid by the schema, and loads without a finding but what the runtime has a substitute for", async (name) => {
+test.each(examples)("%s matches the schema, and its only findings are features that the runtime has a substitute for", async (name) => {
   expect(refusals(readFileSync(join(folder, name), "utf8"))).toEqual([]);
   expect(await loadFlows(join(folder, name))).toMatchObject({
     ok: true,
@@ -153,7 +153,7 @@ test.each([
     "FLOW_BAD_VALUE",
   ],
   [
-    "a duration that is none",
+    "an invalid duration",
     'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durable, timeout: 5s } }]',
     "FLOW_BAD_VALUE",
   ],
@@ -162,11 +162,7 @@ test.each([
     'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { mode: durable, timeout: PT } }]',
     "FLOW_BAD_VALUE",
   ],
-  [
-    "a node that names no handler",
-    'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: { a: { kind: action } }',
-    "FLOW_MISSING_FIELD",
-  ],
+  ["a node without a handler", 'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nnodes: { a: { kind: action } }', "FLOW_MISSING_FIELD"],
   [
     "a delivery without a mode",
     'flowdsl: "1.0"\ninfo: { title: T, version: "1" }\nedges: [{ from: a, to: b, delivery: { packet: P } }]',

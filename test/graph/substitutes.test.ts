@@ -8,14 +8,14 @@ afterAll(() => store.close());
 
 interface Parts {
   readonly top?: string;
-  /** Of node B. */
+  /** Fields of node B. */
   readonly node?: string;
-  /** Of the edge from A to B. */
+  /** Fields of the edge from A to B. */
   readonly edge?: string;
   readonly delivery?: string;
 }
 
-/** In → A → B, with something that the runtime does not do. */
+/** In → A → B, with a feature that the runtime does not have. */
 const documentWith = ({ top = "", node = "", edge = "", delivery = "mode: durable" }: Parts) => ({
   file: "flow.yaml",
   text: `flowdsl: "1.0"
@@ -78,19 +78,22 @@ async function run(document: FlowSource, substitutes: readonly Substitute[]): Pr
   await runtime.stop();
 }
 
-test.each(rows)("%s: a warning that names the substitute; refused when it is to run, unless opted into (%j)", async (name, parts) => {
-  const document = documentWith(parts);
-  const { ok, flows, findings } = await loadFlows(document);
-  expect([ok, flows[0]?.unsupported.map(({ substitute }) => substitute)]).toEqual([true, [name]]);
-  const reported = findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED");
-  expect(reported.map(({ severity, fix }) => [severity, fix])).toEqual([["warning", `remove it, or run with substitutes: ["${name}"]`]]);
-  expect(findings.map(({ code }) => code)).not.toContain("FLOW_UNKNOWN_FIELD");
-  expect(convertFlow(document.text, { to: "json" }).findings.filter(({ severity }) => severity === "error")).toEqual([]);
-  await expect(run(document, [])).rejects.toMatchObject({ code: "UNSUPPORTED_FIELDS", message: expect.stringContaining(`["${name}"]`) });
-  await run(document, [name]);
-});
+test.each(rows)(
+  "%s: a warning names the substitute, and the flow does not run unless the substitute is allowed (%j)",
+  async (name, parts) => {
+    const document = documentWith(parts);
+    const { ok, flows, findings } = await loadFlows(document);
+    expect([ok, flows[0]?.unsupported.map(({ substitute }) => substitute)]).toEqual([true, [name]]);
+    const reported = findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED");
+    expect(reported.map(({ severity, fix }) => [severity, fix])).toEqual([["warning", `remove it, or run with substitutes: ["${name}"]`]]);
+    expect(findings.map(({ code }) => code)).not.toContain("FLOW_UNKNOWN_FIELD");
+    expect(convertFlow(document.text, { to: "json" }).findings.filter(({ severity }) => severity === "error")).toEqual([]);
+    await expect(run(document, [])).rejects.toMatchObject({ code: "UNSUPPORTED_FIELDS", message: expect.stringContaining(`["${name}"]`) });
+    await run(document, [name]);
+  },
+);
 
-test("every substitute has a case here", () => {
+test("every substitute has a test here", () => {
   expect([...new Set(rows.map(([name]) => name))].toSorted()).toEqual([...substituteNames].toSorted());
 });
 
@@ -102,13 +105,13 @@ const fine: readonly Parts[] = [
   { delivery: "mode: durable, store: memory, ordering: perKey, partitionKey: '{{payload.id}}', priority: 9" },
 ];
 
-test.each(fine)("what the runtime does is no warning, and runs: %j", async (parts) => {
+test.each(fine)("a feature that the runtime has causes no warning and runs: %j", async (parts) => {
   const { findings } = await loadFlows(documentWith(parts));
   expect(findings.filter(({ code }) => code === "FLOW_UNSUPPORTED" || code === "FLOW_FIELD_NOT_USED")).toEqual([]);
   await run(documentWith(parts), []);
 });
 
-test("a database that is not the runtime's is refused when the flow is to run; who only looks runs nothing", async () => {
+test("a database other than the runtime's is refused when the flow runs, and accepted by a runtime that does not work", async () => {
   const document = documentWith({ delivery: "mode: durable, store: postgres" });
   expect((await loadFlows(document)).flows[0]?.unsupported).toEqual([]);
   await expect(run(document, [])).rejects.toThrow(/store: postgres \(the runtime uses memory\)/);
@@ -117,7 +120,7 @@ test("a database that is not the runtime's is refused when the flow is to run; w
   await looking.stop();
 });
 
-test("a name that is no substitute is refused; and an unknown field of a document is warned about", async () => {
+test("an unknown substitute is refused, and an unknown field of a document causes a warning", async () => {
   await expect(run(documentWith({}), ["backends" as Substitute])).rejects.toThrow(/substitutes: must be one of "stream"/);
   const warned = new Promise<Error & { code?: string }>((resolve) => process.once("warning", resolve));
   await run(documentWith({ delivery: "mode: durable, idempotencykey: '{{payload.id}}-b'" }), []);

@@ -6,7 +6,7 @@ import { running, still, triggered } from "./runtimes.js";
 
 const sent = new NodeOutput().send("out", { paid: true });
 
-/** A node that returns only after its signal was aborted, and how often it was called. */
+/** A node that returns only after its signal was aborted, and counts its calls. */
 function lateNode() {
   const calls: number[] = [];
   const node = async ({ context }: { context: { attempt: number; signal: AbortSignal } }) => {
@@ -22,8 +22,8 @@ async function letterOf(runtime: Runtime) {
   return await runtime.deadLetter(letter?.id ?? "");
 }
 
-onStores("a node that takes longer than its time", ["memory", "sqlite", "postgres"], (test) => {
-  test("is a dead letter after its last attempt, with a note that it succeeded", async ({ scene }) => {
+onStores("a node that exceeds its timeout", ["memory", "sqlite", "postgres"], (test) => {
+  test("leaves a dead letter after its last attempt, with a note that the attempt succeeded", async ({ scene }) => {
     let effects = 0;
     const work = async ({ context }: { context: { signal: AbortSignal } }) => {
       await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
@@ -42,8 +42,8 @@ onStores("a node that takes longer than its time", ["memory", "sqlite", "postgre
   });
 });
 
-describe("a node that takes longer than its time", () => {
-  still("completes its packet where another attempt would follow", async ({ time }) => {
+describe("a node that exceeds its timeout", () => {
+  still("completes its packet if another attempt would follow", async ({ time }) => {
     const { calls, node } = lateNode();
     const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 2, initialDelay: PT1S } }";
     const runtime = await time.runtime(oneEdge(edge), { work: node });
@@ -54,7 +54,7 @@ describe("a node that takes longer than its time", () => {
     expect(calls).toEqual([1]);
   });
 
-  still("is not retried where retryOn leaves timeouts out: its first attempt is the last", async ({ time }) => {
+  still("is not retried if retryOn does not list timeouts: its first attempt is the last", async ({ time }) => {
     const { calls, node } = lateNode();
     const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 3, retryOn: [NETWORK_ERROR] } }";
     const runtime = await time.runtime(oneEdge(edge), { work: node });
@@ -66,7 +66,7 @@ describe("a node that takes longer than its time", () => {
     expect(execution?.notes.map(({ kind }) => kind)).toEqual(["dead", "lateSuccess"]);
   });
 
-  still.for(["ephemeral", "direct"])("on an edge of mode %s, its time counts, too", async (mode, { time }) => {
+  still.for(["ephemeral", "direct"])("also times out on an edge of mode %s", async (mode, { time }) => {
     const { calls, node } = lateNode();
     const edge = `{ mode: ${mode}, timeout: PT10S, deadLetterQueue: failed, retryPolicy: { maxAttempts: 1 } }`;
     const document = flow({
@@ -83,7 +83,7 @@ describe("a node that takes longer than its time", () => {
     expect(calls).toEqual([1]);
   });
 
-  still("completes the key of a direct trigger: the caller's next try must not repeat its effect", async ({ time }) => {
+  still("completes the key of a direct trigger, so that the caller's retry does not repeat the effect", async ({ time }) => {
     const { calls, node } = lateNode();
     const runtime = await time.runtime(oneEdge("{ mode: direct }"), { work: node }, { timeoutMs: 10_000 });
     const trigger = runtime.trigger("flow", "In", {}, { key: "k" });
@@ -94,7 +94,7 @@ describe("a node that takes longer than its time", () => {
     expect(calls).toEqual([1]);
   });
 
-  still.for(["durable", "ephemeral"])("on an edge of mode %s, the node behind it in its stage is not begun", async (mode, { time }) => {
+  still.for(["durable", "ephemeral"])("does not start the next node of its stage, on an edge of mode %s", async (mode, { time }) => {
     const after: number[] = [];
     const document = flow({
       nodes: `In: { operationId: take, kind: source }

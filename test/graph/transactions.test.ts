@@ -9,14 +9,14 @@ import { eventsOf, expectAtRest, recorder, running } from "./runtimes.js";
 
 const keyed = oneEdge('{ mode: durable, idempotencyKey: "{{payload.id}}-work" }');
 
-/** A runtime that waits for half a minute, or to be told; and a table beside its packets. */
+/** A runtime that polls every half minute or when it is notified, and a user's table beside its packets. */
 async function shop(scene: Scene) {
   const work = recorder();
   const store = await scene.open();
   const other = await scene.open();
   await store.transact((tx) => statement(tx, `CREATE TABLE ${table(scene)} (id TEXT)`));
   const runtime = await running(scene, keyed, { work: work.node }, { store: other, pollMs: 30_000, leaseMs: 3_600_000 });
-  // Who triggers is another process than the one that works.
+  // The process that triggers is not the one that delivers.
   const sender = await running(scene, keyed, {}, { store, work: false });
   await runtime.idle();
   const insert = (tx: Tx, id: string) => statement(tx, `INSERT INTO ${table(scene)} VALUES (?)`, id);
@@ -24,7 +24,7 @@ async function shop(scene: Scene) {
   return { store, runtime, sender, seen: work.seen, insert, rows };
 }
 
-/** Schemas are for our own tables: the user's are beside those of all other cases. */
+/** The test's schema only has our own tables: the user's table shares a schema with all other tests and needs its own name. */
 function table({ url }: Scene): string {
   return `business_${/schema=(\w+)/.exec(url)?.[1] ?? ""}`;
 }
@@ -32,14 +32,14 @@ function table({ url }: Scene): string {
 const within = (store: Store, runtime: Runtime, payload: Record<string, unknown>, key = "k") =>
   store.transact((tx) => runtime.trigger("flow", "In", payload, { key, tx }));
 
-onStores("triggers in a transaction of the user's own", durableStores, (test) => {
-  test("the row and the packet are committed together; a runtime that waits hears of it, and nobody before", async ({ scene }) => {
+onStores("a trigger in the user's transaction", durableStores, (test) => {
+  test("is committed together with the row, and a waiting runtime is notified only after the commit", async ({ scene }) => {
     const { store, runtime, sender, seen, insert, rows } = await shop(scene);
     const events = eventsOf(sender, "triggered");
     const { executionId = "", status } = await store.transact(async (tx) => {
       await insert(tx, "o");
       const triggered = await sender.trigger("flow", "In", { id: "o" }, { key: "k", tx });
-      // The other one looks now, and finds nothing.
+      // The other runtime polls now and finds nothing.
       if (scene.on === "postgres") await runtime.idle();
       expect([seen, await runtime.execution(triggered.executionId ?? "")]).toEqual([[], undefined]);
       return triggered;
@@ -49,7 +49,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect([seen, await rows()]).toEqual([[{ id: "o" }], 1]);
   });
 
-  test("who works itself triggers, too: nothing is delivered before the commit, and no room is kept for what does not come", async ({
+  test("of a runtime that also delivers: nothing is delivered before the commit, and a rollback leaves no reserved capacity", async ({
     scene,
   }) => {
     const { runtime, seen } = await shop(scene);
@@ -65,7 +65,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     await expectAtRest(runtime);
   });
 
-  test("rolled back, neither is there, and the key is free", async ({ scene }) => {
+  test("disappears with the row when the transaction is rolled back, and the key is free", async ({ scene }) => {
     const { store, runtime, sender, seen, insert, rows } = await shop(scene);
     let never: Triggered | undefined;
     const rolledBack = store.transact(async (tx) => {
@@ -80,7 +80,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect([status, (await runtime.wait(executionId)).status, seen.length]).toEqual(["started", "completed", 1]);
   });
 
-  test("a key that was used: the same execution, and nothing is sent; with another payload that is said", async ({ scene }) => {
+  test("with a used key returns the same execution and sends nothing, and reports a mismatch for another payload", async ({ scene }) => {
     const { store, runtime, sender, seen, insert, rows } = await shop(scene);
     const first = await sender.trigger("flow", "In", { id: "o" }, { key: "k" });
     const again = await store.transact(async (tx) => {
@@ -93,7 +93,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect([await rows(), seen, (await runtime.executions()).length]).toEqual([1, [{ id: "o" }], 1]);
   });
 
-  test("many transactions with one key begin one execution", async ({ scene }) => {
+  test("starts one execution if many transactions use the same key", async ({ scene }) => {
     const { store, runtime, sender, seen } = await shop(scene);
     const elsewhere = await running(scene, keyed, {}, { work: false });
     const both = [sender, elsewhere].flatMap((from) => Array.from({ length: 4 }, () => from));
@@ -104,7 +104,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect(seen).toEqual([{ id: "o" }]);
   });
 
-  test("several in one transaction, at once: each begins its own, and one key begins one", async ({ scene }) => {
+  test("starts its own execution if several run concurrently in one transaction, and one execution per key", async ({ scene }) => {
     const { store, runtime, sender, seen } = await shop(scene);
     const keys = ["a", "b", "c", "a"];
     const all = await store.transact((tx) => Promise.all(keys.map((key) => sender.trigger("flow", "In", { id: key }, { key, tx }))));
@@ -114,7 +114,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect(seen.map(({ id }) => id).sort()).toEqual(["a", "b", "c"]);
   });
 
-  test("one that is refused leaves the transaction as it was", async ({ scene }) => {
+  test("leaves the transaction unchanged when it is refused", async ({ scene }) => {
     const { store, runtime, sender, seen, insert, rows } = await shop(scene);
     const { executionId = "" } = await store.transact(async (tx) => {
       await insert(tx, "o");
@@ -132,7 +132,7 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
     expect([await rows(), seen.length]).toEqual([1, 1]);
   });
 
-  test("what is no transaction is refused, and so is a flow that keeps nothing", async ({ scene }) => {
+  test("is refused if `tx` is not a transaction or if the flow stores nothing", async ({ scene }) => {
     const { store, runtime, sender } = await shop(scene);
     await expect(sender.trigger("flow", "In", { id: "o" }, { tx: {} as Tx })).rejects.toThrow(/tx/);
     let over: Tx = {};
@@ -147,11 +147,11 @@ onStores("triggers in a transaction of the user's own", durableStores, (test) =>
   });
 });
 
-onStores("triggers in a transaction", ["memory"], (test) => {
-  test("of a store that has none are refused", async ({ scene }) => {
+onStores("a trigger in a transaction", ["memory"], (test) => {
+  test("is refused if the store has no transactions", async ({ scene }) => {
     const runtime = await running(scene, keyed, { work: recorder().node });
     await expect(runtime.trigger("flow", "In", { id: "o" }, { tx: {} as Tx })).rejects.toMatchObject({ code: "MISSING_CAPABILITY" });
-    await until("nothing is under way", () => runtime.metrics.inFlight === 0);
+    await until("no delivery is in flight", () => runtime.metrics.inFlight === 0);
     expect(await runtime.executions()).toEqual([]);
   });
 });

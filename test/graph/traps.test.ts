@@ -11,7 +11,7 @@ import { eventsOf, expectAtRest, running, still, triggered } from "./runtimes.js
 
 const once = "{ mode: durable, retryPolicy: { maxAttempts: 1 } }";
 
-/** From Work to After, which is worked on here, too: room is kept for what Work sends. */
+/** This runtime also runs After, so it reserves capacity for the packet that Work sends. */
 const chain = flow({
   nodes: `In: { operationId: take, kind: source }
 Work: { operationId: work, kind: action }
@@ -24,7 +24,7 @@ async function lastError(runtime: Runtime): Promise<readonly [string, string] | 
   return letter && [letter.error.code, letter.error.message];
 }
 
-onStores("nodes that misbehave", ["memory"], (test) => {
+onStores("a node", ["memory"], (test) => {
   test.for<[string, FlowNode, string, RegExp]>([
     [
       "returns a plain object",
@@ -41,7 +41,7 @@ onStores("nodes that misbehave", ["memory"], (test) => {
     ["throws a lone surrogate", () => raise(new Error("\ud800")), "ERROR", /\ufffd/],
     ["sends a function", () => new NodeOutput().send("out", { f: () => 1 }), "PERMANENT", /function/],
     [
-      "sends what refers to itself, and cannot be kept",
+      "sends a cyclic value, which cannot be stored",
       () => new NodeOutput().send("out", new Proxy({}, { ownKeys: () => raise(new Error("no keys")) })),
       "PERMANENT",
       /./,
@@ -52,23 +52,26 @@ onStores("nodes that misbehave", ["memory"], (test) => {
       "PERMANENT",
       /valueBytesMax/,
     ],
-  ])("one that %s is a dead letter, tried once, and gives back its room", async ([, node, code, message], { scene }) => {
-    let calls = 0;
-    const work: FlowNode = (input) => {
-      calls += 1;
-      return (node as (given: typeof input) => never)(input);
-    };
-    const patient = chain.text.replace("{ maxAttempts: 1 }", "{ maxAttempts: 3, initialDelay: PT0S }");
-    const text = code === "ERROR" ? chain.text : patient;
-    const runtime = await running(scene, { text }, { work, after: () => {} }, { store: await scene.open({ valueBytesMax: 100_000 }) });
-    expect((await triggered(runtime, { id: 1 })).status).toBe("dead");
-    const error = await lastError(runtime);
-    expect([error?.[0], calls]).toEqual([code, 1]);
-    expect(error?.[1]).toMatch(message);
-    await expectAtRest(runtime);
-  });
+  ])(
+    "that %s causes a dead letter after one attempt, and its reserved capacity is released",
+    async ([, node, code, message], { scene }) => {
+      let calls = 0;
+      const work: FlowNode = (input) => {
+        calls += 1;
+        return (node as (given: typeof input) => never)(input);
+      };
+      const patient = chain.text.replace("{ maxAttempts: 1 }", "{ maxAttempts: 3, initialDelay: PT0S }");
+      const text = code === "ERROR" ? chain.text : patient;
+      const runtime = await running(scene, { text }, { work, after: () => {} }, { store: await scene.open({ valueBytesMax: 100_000 }) });
+      expect((await triggered(runtime, { id: 1 })).status).toBe("dead");
+      const error = await lastError(runtime);
+      expect([error?.[0], calls]).toEqual([code, 1]);
+      expect(error?.[1]).toMatch(message);
+      await expectAtRest(runtime);
+    },
+  );
 
-  test("one that goes on changing what it has sent changes nothing: the next one has what was sent", async ({ scene }) => {
+  test("cannot change a packet after it was sent", async ({ scene }) => {
     const seen: unknown[] = [];
     const work: FlowNode = () => {
       const data = { list: [1], member: { a: 1 } };
@@ -87,7 +90,7 @@ onStores("nodes that misbehave", ["memory"], (test) => {
     expect(seen).toEqual([{ list: [1], member: { a: 1 } }]);
   });
 
-  test("a store that will not take what a node sends: a dead letter, nothing is sent, and the room is given back", async ({ scene }) => {
+  test("whose output the store refuses causes a dead letter, nothing is sent, and the reserved capacity is released", async ({ scene }) => {
     const document = flow({
       nodes: `In: { operationId: take, kind: source }
 Work: { operationId: work, kind: action }
@@ -116,7 +119,7 @@ Aside: { operationId: aside, kind: action }`,
     expect(runtime.metrics).toMatchObject({ processed: 1, dead: 1 });
   });
 
-  test("a store that will not even take the dead letter: told, and the room is given back", async ({ scene }) => {
+  test("whose dead letter the store refuses as well is reported, and the reserved capacity is released", async ({ scene }) => {
     const store = refusing(
       await scene.open(),
       (batch) => batch.packet?.verb === "settlePacket" && batch.packet.attempt > 0 && batch.packet.to.kind !== "release" && refused,
@@ -136,11 +139,11 @@ Aside: { operationId: aside, kind: action }`,
     );
     const events = eventsOf(runtime, "storeTrouble");
     await runtime.trigger("flow", "In", {});
-    await until("it is told", () => events.length > 0);
-    await until("the room is given back", () => runtime.metrics.inFlight === 0);
+    await until("the failure is reported", () => events.length > 0);
+    await until("the capacity is released", () => runtime.metrics.inFlight === 0);
   });
 
-  test("a claim whose reply is lost: what it took is handed back, and delivered as a first attempt", async ({ scene }) => {
+  test("gets the packets of a claim whose reply was lost as a first attempt, after they were returned to the queue", async ({ scene }) => {
     const inner = await scene.open();
     let lost = 0;
     const packets = Object.create(inner.packets, {
@@ -163,7 +166,9 @@ Aside: { operationId: aside, kind: action }`,
     await expectAtRest(runtime);
   });
 
-  test("triggers while it looks: never more at once than it may have, and never less than nothing", async ({ scene }) => {
+  test("is never called beyond the concurrency limit while triggers and polls overlap, and the count never becomes negative", async ({
+    scene,
+  }) => {
     let [now, most] = [0, 0];
     const document = oneEdge("{ mode: durable, maxInFlight: 2 }", ", execution: { concurrency: 2 }");
     const runtime = await running(
@@ -185,7 +190,7 @@ Aside: { operationId: aside, kind: action }`,
     await expectAtRest(runtime);
   });
 
-  test("two edges into a node that works on one packet at a time", async ({ scene }) => {
+  test("with a concurrency of 1 and two incoming edges gets one packet at a time", async ({ scene }) => {
     const document = flow({
       nodes: `A: { operationId: a, kind: source }
 B: { operationId: b, kind: source }
@@ -211,7 +216,7 @@ Work: { operationId: work, kind: action, execution: { concurrency: 1 } }`,
 });
 
 describe("time", () => {
-  still("a trigger that the store refuses, and one whose reply is lost for good: nothing is kept from others", async ({ time }) => {
+  still("a trigger that the store refuses and one whose reply is lost permanently reserve no capacity", async ({ time }) => {
     const inner = await time.open();
     const handled: string[] = [];
     let fault: "refuse" | "lose" | undefined = "refuse";
@@ -229,13 +234,13 @@ describe("time", () => {
     const failed = runtime.trigger("flow", "In", {}).catch((error: unknown) => error);
     await time.pass(10_000);
     expect(await failed).toBeInstanceOf(NotKnownError);
-    // It was written, and claimed for this process, which does not know of it: it is handed back, and delivered.
+    // The packet was written and claimed for this process, which does not know that: it is returned to the queue and delivered.
     fault = undefined;
     await time.pass(1000);
     expect([handled.length, runtime.metrics.inFlight]).toEqual([1, 0]);
   });
 
-  still("a handler that never returns: its signal aborts, it has its grace, then it is tried again", async ({ time }) => {
+  still("a handler that never returns is aborted by its signal, and retried after a grace period", async ({ time }) => {
     const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 2, initialDelay: PT1S, backoff: fixed } }";
     const [aborted, attempts]: [string[], number[]] = [[], []];
     const runtime = await time.runtime(oneEdge(edge), {
@@ -267,7 +272,7 @@ describe("time", () => {
     expect(runtime.metrics.inFlight).toBe(0);
   });
 
-  still("after its last time limit a result does not count, and what it says went wrong for good does", async ({ time }) => {
+  still("after the timeout of the last attempt a result is ignored, and a permanent error is not", async ({ time }) => {
     const endings: (() => NodeOutput)[] = [
       () => new NodeOutput().send("out", { late: true }),
       () => raise(new NodeError("PERMANENT", "there is no such account")),
@@ -295,7 +300,7 @@ describe("time", () => {
     ]);
   });
 
-  still("a direct call is bounded, too", async ({ time }) => {
+  still("a direct call has a timeout too", async ({ time }) => {
     const runtime = await time.runtime(
       oneEdge("{ mode: direct }"),
       { work: () => new Promise<void>(() => {}) },
@@ -311,7 +316,7 @@ function raise(error: unknown): never {
   throw error;
 }
 
-/** The same store, which refuses some commits. */
+/** The same store, except that it refuses the commits that `which` selects. */
 function refusing(store: Store, which: (batch: { readonly packet?: Extract<Batch, { packet: unknown }>["packet"] }) => boolean): Store {
   const commit = async (batch: Batch) => {
     if (which(batch as never)) throw new StoreRefusedError("the database says no");
@@ -320,7 +325,7 @@ function refusing(store: Store, which: (batch: { readonly packet?: Extract<Batch
   return Object.create(store, { commit: { value: commit } }) as Store;
 }
 
-test("what is not as it should be is refused before anything is opened", async () => {
+test("invalid options are refused before anything is opened", async () => {
   class Two extends BaseNode {
     readonly operationId = "work";
     handle(): void {}
@@ -359,7 +364,7 @@ test("what is not as it should be is refused before anything is opened", async (
   await store.close();
 });
 
-test("a store without packets is refused by name", async () => {
+test("a store without packet support is refused, and the error names the store", async () => {
   const { open } = await import("onceflow");
   const store = await open("memory:");
   const bare = Object.create(store, { packets: { value: undefined } }) as Store;
@@ -367,9 +372,9 @@ test("a store without packets is refused by name", async () => {
   await store.close();
 });
 
-still("room that was kept for nothing is somebody else's at once, also when nothing else happens", async ({ time }) => {
+still("capacity that was reserved for a duplicate trigger is available at once, even if nothing else happens", async ({ time }) => {
   const open = await time.open();
-  // What these say is in the store, and is heard when they are let go.
+  // These commits are stored, and their replies arrive when the gates open.
   const [settled, again] = [gate(), gate()];
   let delays = true;
   const commit = async ({ packet }: { readonly packet: PacketOperation }) => {
@@ -384,7 +389,7 @@ still("room that was kept for nothing is somebody else's at once, also when noth
   const runtime = await time.runtime(oneEdge(), { take, work: () => {} }, { store, concurrency: 1 });
   await runtime.trigger("flow", "In", { id: 1 }, { key: "one" });
   await time.pass(100);
-  // Its node has returned, and who comes now may have its place.
+  // The node has returned, so the next trigger can reserve its capacity.
   const duplicate = runtime.trigger("flow", "In", { id: 1 }, { key: "one" });
   await runtime.trigger("flow", "In", { id: 2 });
   delays = false;

@@ -32,7 +32,7 @@ async function* breaking(): AsyncGenerator<string> {
   throw new Error("the file is gone");
 }
 
-/** The status and text, or "broken" where the connection was cut. */
+/** Returns status and text, or "broken" if the connection was cut. */
 async function post(server: Server, path: string, key: string): Promise<string> {
   try {
     const response = await fetch(server.url + path, { method: "POST", headers: { "idempotency-key": key }, body: "{}" });
@@ -104,7 +104,7 @@ describe("a response that breaks frees the key", () => {
   });
 });
 
-test("express: a client that left before a pipeline began finds its response", async () => {
+test("express: a client that disconnected before the handler started a pipeline gets the response when it retries", async () => {
   let letGo = () => {};
   const left = new Promise<void>((go) => {
     letGo = go;
@@ -130,7 +130,7 @@ test("express: a client that left before a pipeline began finds its response", a
   app.post("/gone", (_request, response) => void response.end());
   leaving.abort();
   await expect(first).rejects.toThrow();
-  // The server learns of it in its own time: a request on another connection comes after that.
+  // The server notices the disconnect later: wait for a request on another connection, which it handles after that.
   await post(server, "/gone", newKey());
   letGo();
   let back = await post(server, "/orders", key);
@@ -158,7 +158,7 @@ describe("koa", () => {
     }
   };
 
-  test("a refusal that is thrown gets its form from outer middleware, at a replay too", async () => {
+  test("outer middleware formats a thrown refusal, also when it is replayed", async () => {
     const server = await start((ctx) => {
       runs += 1;
       ctx.set("x-half", "done");
@@ -178,7 +178,7 @@ describe("koa", () => {
     expect(runs).toBe(1);
   });
 
-  test("without outer middleware a thrown refusal has Koa's form, at a replay too; a failure is run again", async () => {
+  test("without outer middleware Koa formats a thrown refusal, also when it is replayed, and a failed request runs again", async () => {
     const server = await start((ctx) => {
       runs += 1;
       if (ctx.path === "/failure") ctx.throw(500, "secret");
@@ -198,7 +198,7 @@ describe("koa", () => {
     ]);
   });
 
-  test("a response of a status alone is replayed with the body that Koa makes of it", async () => {
+  test("a response that has only a status is replayed with the body that Koa generates for it", async () => {
     const server = await start((ctx) => {
       runs += 1;
       if (ctx.path === "/accepted") ctx.status = 202;
@@ -227,7 +227,7 @@ test("serveOperation replays a redirect", async () => {
   expect(runs).toBe(1);
 });
 
-test("the signal of an attempt is one object", async () => {
+test("an attempt has the same signal object at every access", async () => {
   const handler = idempotent(() => {
     const signals = [currentAttempt()?.signal, currentAttempt()?.signal];
     return Response.json({ same: signals[0] !== undefined && signals[0] === signals[1] });

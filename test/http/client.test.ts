@@ -5,7 +5,7 @@ import { idempotent, idempotentFetch } from "onceflow/http";
 import { expect, onTestFinished, test } from "vitest";
 import { serving } from "./servers.js";
 
-/** Answers in turn as told; what it got is kept. */
+/** Serves these responses in turn and records the requests. */
 async function server(...answers: ((request: IncomingMessage, response: ServerResponse) => void)[]) {
   const seen: { readonly key: string; readonly body: string; readonly type: string }[] = [];
   const listening = createServer((request, response) => {
@@ -32,7 +32,7 @@ const status =
     void response.writeHead(code, headers).end("no");
 const cut = (request: IncomingMessage) => void request.socket.destroy();
 
-/** Waits take no time, and are written down. */
+/** A clock whose waits end at once and are recorded. */
 function watch() {
   const waitsMs: number[] = [];
   const clock = {
@@ -48,7 +48,7 @@ function watch() {
   return { waitsMs, clock };
 }
 
-test("one key for all tries: network errors, 409 with Retry-After, 429 and 5xx are tried again", async () => {
+test("network errors, 409 with Retry-After, 429 and 5xx are retried with the same key", async () => {
   const { url, seen } = await server(cut, status(409, { "retry-after": "2" }), status(429, { "retry-after": "3" }), status(503));
   const { clock, waitsMs } = watch();
   const response = await idempotentFetch(url, { method: "POST", body: "b" }, { clock });
@@ -61,13 +61,13 @@ test("one key for all tries: network errors, 409 with Retry-After, 429 and 5xx a
   expect(waitsMs[3]).toBeGreaterThanOrEqual(800);
 });
 
-test.each([200, 201, 302, 400, 401, 404, 409, 412, 422])("%i is an answer", async (code) => {
+test.each([200, 201, 302, 400, 401, 404, 409, 412, 422])("%i is returned without a retry", async (code) => {
   const { url, seen } = await server(status(code));
   expect((await idempotentFetch(url, { method: "POST", redirect: "manual" }, watch())).status).toBe(code);
   expect(seen).toHaveLength(1);
 });
 
-test("every try sends the same bytes: a form, a stream", async () => {
+test("every try sends the same bytes, also of a form and of a stream", async () => {
   const { url, seen } = await server(status(500), cut, ok, status(500));
   const form = new FormData();
   form.set("file", new Blob([Uint8Array.of(0, 255, 10)]), "a.bin");
@@ -78,7 +78,7 @@ test("every try sends the same bytes: a form, a stream", async () => {
   expect(seen.slice(3).map(({ key, body }) => [key, body])).toEqual(Array(2).fill(['"mine, quoted"', "ab"]));
 });
 
-test("after the last try: the last response, or an error that says the key", async () => {
+test("after the last try the caller gets the last response, or an error with the key", async () => {
   const failing = await server(...Array.from({ length: 3 }, () => status(503)));
   expect((await idempotentFetch(failing.url, { method: "POST" }, { ...watch(), triesMax: 3 })).status).toBe(503);
   const away = await server(...Array.from({ length: 3 }, () => cut));
@@ -87,7 +87,7 @@ test("after the last try: the last response, or an error that says the key", asy
   expect(away.seen).toHaveLength(3);
 });
 
-test("a server that asks for too long a wait is answered for now; an abort ends it", async () => {
+test("a Retry-After that is too long is not waited for, and an abort ends the retries", async () => {
   const { url, seen } = await server(status(503, { "retry-after": "3600" }));
   expect((await idempotentFetch(url, { method: "POST" }, watch())).status).toBe(503);
   const controller = new AbortController();
@@ -107,7 +107,7 @@ test("a server that asks for too long a wait is answered for now; an abort ends 
   await expect(idempotentFetch(url, {}, { triesMax: 0 })).rejects.toThrow(/^triesMax:/);
 });
 
-test("a try that hangs is given up, and its answer is found by the next one", async () => {
+test("a try that hangs is aborted, and the next try gets its response", async () => {
   const store = await open("memory:");
   onTestFinished(() => store.close());
   let [runs, asks] = [0, 0];
@@ -133,7 +133,7 @@ test("a try that hangs is given up, and its answer is found by the next one", as
   expect([await response.text(), runs]).toEqual(["run 1", 1]);
 });
 
-test.each([307, 308])("%i: the body is sent again to the new place, and at a retry from there", async (code) => {
+test.each([307, 308])("%i: the body is sent to the new location too, and a retry starts at the original URL", async (code) => {
   const { url, seen } = await server(status(code, { location: "/moved" }), status(503), status(code, { location: "/moved" }));
   const { clock } = watch();
   const bodies = ["text", new Uint8Array([0, 255, 254])] as const;
@@ -146,10 +146,10 @@ test.each([307, 308])("%i: the body is sent again to the new place, and at a ret
   expect(new Set(seen.slice(0, 4).map(({ key }) => key)).size).toBe(1);
 });
 
-test("what only fetch knows of init reaches it: the dispatcher is asked", async () => {
+test("options that only fetch knows are passed on to it, for example the dispatcher", async () => {
   const { url, seen } = await server();
   const asked: string[] = [];
-  // As an undici dispatcher that hands on to the global one.
+  // Behaves as an undici dispatcher that delegates to the global one.
   const original = (globalThis as Record<symbol, unknown>)[Symbol.for("undici.globalDispatcher.1")] as {
     dispatch(options: { readonly path: string }, handler: unknown): boolean;
   };

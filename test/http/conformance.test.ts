@@ -9,11 +9,11 @@ import { serving } from "./servers.js";
 
 const binary = Buffer.from([0, 255, 254, 128]);
 
-/** Keys whose slow request may go on: a duplicate was answered, or the client has left. */
+/** Keys whose slow request may continue: a duplicate was answered, or the client has disconnected. */
 const released = new Set<string>();
 const keyIn = (request: Request) => (request.headers.get("idempotency-key") ?? "").replaceAll('"', "");
 
-/** How often each key took effect, and the handler whose effects those are. */
+/** A handler, and how often each key had an effect in it. */
 function shop() {
   const effects = new Map<string, number>();
   let made = 0;
@@ -22,7 +22,7 @@ function shop() {
     const { pathname } = new URL(request.url);
     made += 1;
     const id = made;
-    if (pathname === "/slow") await until("a duplicate was answered, or the client has left", () => released.has(key));
+    if (pathname === "/slow") await until("a duplicate was answered or the client has disconnected", () => released.has(key));
     effects.set(key, (effects.get(key) ?? 0) + 1);
     if (pathname === "/failing") return Response.json({ failure: id }, { status: 500 });
     if (pathname === "/binary") return new Response(Buffer.concat([binary, Buffer.from(String(id))]));
@@ -51,7 +51,7 @@ async function check(
     binaryUrl: at("/binary"),
     cookieUrl: at("/cookies"),
     otherUrl: at("/other"),
-    otherCaller: { authorization: "somebody else" },
+    otherCaller: { authorization: "another caller" },
     settleMsMax: 2000,
     ...(slow ? { slowUrl: at("/slow") } : {}),
     ...(effects === undefined ? {} : { effects }),
@@ -64,7 +64,7 @@ async function check(
 const printed: string[] = [];
 const failedIn = ({ cases }: ConformanceReport) => cases.filter(({ verdict }) => verdict === "failed").map(({ name }) => name);
 
-test("ours conforms in every case, and says so in a table", async () => {
+test("our middleware conforms in every case, and the report is a table", async () => {
   const store = await open("memory:");
   onTestFinished(() => store.close());
   const { handler, effects } = shop();
@@ -75,7 +75,7 @@ test("ours conforms in every case, and says so in a table", async () => {
   expect(printed.at(-1)).toMatch(/passed {3}replay +a retry gets the first response.*\n[\s\S]*conforms: 22 passed, 0 failed, 0 skipped$/);
 });
 
-test("what a server does not offer is skipped, and told; what does not answer fails", async () => {
+test("cases for features that a server does not offer are skipped with a reason, and a server that does not respond fails", async () => {
   const report = await conformance("http://127.0.0.1:9/", { print: (text) => void printed.push(text) });
   expect(report.passed).toBe(false);
   expect(report.cases.find(({ name }) => name === "binary")).toMatchObject({ verdict: "skipped", why: "requires the option binaryUrl" });
@@ -86,35 +86,35 @@ test("what a server does not offer is skipped, and told; what does not answer fa
   await expect(conformance("nowhere")).rejects.toThrow(/^url:/);
 });
 
-/** What a hand-made middleware gets wrong, and the case that finds it. `slow`: only what takes a while shows it. */
+/** Mistakes of hand-made middleware, and the case that finds each. `slow`: only the cases with a slow request find it. */
 const faults: Readonly<Record<string, { readonly found: string; readonly slow?: true }>> = {
-  "nothing is remembered": { found: "replay" },
-  "always answers 200 to a retry": { found: "replay" },
-  "completes under another key": { found: "replay" },
-  "the key is the body": { found: "executes" },
-  "replays are not marked": { found: "replay-marked" },
-  "quotes are part of the key": { found: "quoted" },
-  "no fingerprint": { found: "mismatch" },
-  "the body is part of the key": { found: "mismatch" },
-  "a refusal frees the key": { found: "mismatch-keeps" },
-  "the query does not count": { found: "mismatch-query" },
-  "refusals are plain text": { found: "problem-json" },
-  "no key is no problem": { found: "key-missing" },
-  "an empty key is a key": { found: "key-malformed" },
-  "keys of any length": { found: "key-too-long" },
-  "bodies are text": { found: "binary" },
-  "one value per header": { found: "cookies" },
-  "all routes are one": { found: "other-route" },
-  "all callers are one": { found: "other-caller" },
-  "looks first, writes later": { found: "concurrent" },
-  "failures are kept": { found: "failing" },
-  "409 without Retry-After": { found: "in-flight", slow: true },
-  "409 before 422": { found: "in-flight-mismatch", slow: true },
-  "stops with its client": { found: "disconnect", slow: true },
-  "runs twice, answers once": { found: "effects" },
-  "duplicates at once all run, and answer alike": { found: "effects" },
-  "Location is dropped": { found: "replay" },
-  "keys are case-folded": { found: "key-case" },
+  "remembers nothing": { found: "replay" },
+  "always responds to a retry with 200": { found: "replay" },
+  "stores the response under another key": { found: "replay" },
+  "uses the body as the key": { found: "executes" },
+  "does not mark replays": { found: "replay-marked" },
+  "treats quotes as part of the key": { found: "quoted" },
+  "has no fingerprint": { found: "mismatch" },
+  "treats the body as part of the key": { found: "mismatch" },
+  "frees the key after a refusal": { found: "mismatch-keeps" },
+  "ignores the query": { found: "mismatch-query" },
+  "refuses with plain text": { found: "problem-json" },
+  "accepts requests without a key": { found: "key-missing" },
+  "accepts an empty key": { found: "key-malformed" },
+  "accepts keys of any length": { found: "key-too-long" },
+  "decodes bodies as text": { found: "binary" },
+  "keeps one value per header": { found: "cookies" },
+  "shares keys between routes": { found: "other-route" },
+  "shares keys between callers": { found: "other-caller" },
+  "checks the key before it claims it": { found: "concurrent" },
+  "stores failures": { found: "failing" },
+  "sends 409 without Retry-After": { found: "in-flight", slow: true },
+  "prefers 409 over 422": { found: "in-flight-mismatch", slow: true },
+  "stops when its client disconnects": { found: "disconnect", slow: true },
+  "runs twice and responds once": { found: "effects" },
+  "runs all concurrent duplicates and gives them the same response": { found: "effects" },
+  "drops the Location header": { found: "replay" },
+  "ignores the case of keys": { found: "key-case" },
 };
 
 interface Remembered {
@@ -122,7 +122,7 @@ interface Remembered {
   response?: { readonly status: number; readonly headers: [string, string][]; readonly body: Buffer };
 }
 
-/** Right in everything but one thing. */
+/** Middleware that conforms except for one fault. */
 function faulty(fault: string, handler: (request: Request) => Promise<Response>): (request: Request) => Promise<Response> {
   const is = (name: string) => {
     if (!(name in faults)) throw new Error(`no such fault: ${name}`);
@@ -136,7 +136,7 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
     await Promise.race([came, letTimePass(250, "a request that comes alone goes on, too")]);
   };
   const problem = (status: number, headers: Record<string, string> = {}) =>
-    is("refusals are plain text")
+    is("refuses with plain text")
       ? new Response("no", { status, headers })
       : new Response(JSON.stringify({ type: `urn:test:${status}` }), {
           status,
@@ -145,62 +145,63 @@ function faulty(fault: string, handler: (request: Request) => Promise<Response>)
   return async (request) => {
     const { pathname, search } = new URL(request.url);
     const field = request.headers.get("idempotency-key");
-    if (is("nothing is remembered")) return await handler(request);
-    if (field === null) return is("no key is no problem") ? await handler(request) : problem(400);
+    if (is("remembers nothing")) return await handler(request);
+    if (field === null) return is("accepts requests without a key") ? await handler(request) : problem(400);
     const quoted = /^"(.*)"$/.exec(field)?.[1];
-    const sent = is("quotes are part of the key") ? field : (quoted ?? field);
-    const key = is("keys are case-folded") ? sent.toLowerCase() : sent;
-    if (!is("an empty key is a key") && (key === "" || (key.startsWith('"') && quoted === undefined))) return problem(400);
-    if (!is("keys of any length") && key.length > 255) return problem(400);
+    const sent = is("treats quotes as part of the key") ? field : (quoted ?? field);
+    const key = is("ignores the case of keys") ? sent.toLowerCase() : sent;
+    if (!is("accepts an empty key") && (key === "" || (key.startsWith('"') && quoted === undefined))) return problem(400);
+    if (!is("accepts keys of any length") && key.length > 255) return problem(400);
     const body = await request.clone().text();
-    const caller = is("all callers are one") ? "" : request.headers.get("authorization");
+    const caller = is("shares keys between callers") ? "" : request.headers.get("authorization");
     const id = [
       caller,
-      is("all routes are one") ? "" : pathname,
-      is("the key is the body") ? body : key,
-      is("the body is part of the key") ? body : "",
+      is("shares keys between routes") ? "" : pathname,
+      is("uses the body as the key") ? body : key,
+      is("treats the body as part of the key") ? body : "",
     ].join(" ");
-    const print = [is("the query does not count") ? "" : search, is("no fingerprint") ? "" : body].join(" ");
+    const print = [is("ignores the query") ? "" : search, is("has no fingerprint") ? "" : body].join(" ");
     const known = records.get(id);
-    // Whoever finds nothing waits for another one that does: so this fault always shows where two come at once.
-    if (is("looks first, writes later") && known === undefined) await anotherLook(id);
+    // A request that finds no record waits for a second request that finds none, so that two concurrent requests always show this fault.
+    if (is("checks the key before it claims it") && known === undefined) await anotherLook(id);
     if (known !== undefined) {
       const { response } = known;
-      const conflict = () => problem(409, is("409 without Retry-After") ? {} : { "retry-after": "1" });
-      if (response === undefined && is("409 before 422")) return conflict();
+      const conflict = () => problem(409, is("sends 409 without Retry-After") ? {} : { "retry-after": "1" });
+      if (response === undefined && is("prefers 409 over 422")) return conflict();
       if (known.print !== print) {
-        if (is("a refusal frees the key")) records.delete(id);
+        if (is("frees the key after a refusal")) records.delete(id);
         return problem(422);
       }
-      if (response === undefined && is("duplicates at once all run, and answer alike")) {
+      if (response === undefined && is("runs all concurrent duplicates and gives them the same response")) {
         looking.get(id)?.();
         await handler(request);
-        await until("the first one has answered", () => known.response !== undefined);
+        await until("the first request has its response", () => known.response !== undefined);
         return new Response(known.response?.body as never, known.response);
       }
       if (response === undefined) return conflict();
-      const marked: [string, string][] = is("replays are not marked") ? [] : [["idempotent-replayed", "true"]];
-      const content = is("bodies are text") ? response.body.toString() : response.body;
-      const kept = is("one value per header") ? [...new Map(response.headers)] : response.headers;
-      const headers = kept.filter(([name]) => !(is("Location is dropped") && name === "location"));
-      const status = is("always answers 200 to a retry") ? 200 : response.status;
+      const marked: [string, string][] = is("does not mark replays") ? [] : [["idempotent-replayed", "true"]];
+      const content = is("decodes bodies as text") ? response.body.toString() : response.body;
+      const kept = is("keeps one value per header") ? [...new Map(response.headers)] : response.headers;
+      const headers = kept.filter(([name]) => !(is("drops the Location header") && name === "location"));
+      const status = is("always responds to a retry with 200") ? 200 : response.status;
       return new Response(content as string, { status, headers: [...headers, ...marked] });
     }
     const record: Remembered = { print };
     records.set(id, record);
-    if (is("runs twice, answers once")) await handler(request.clone());
+    if (is("runs twice and responds once")) await handler(request.clone());
     const response = await handler(request);
-    if (is("duplicates at once all run, and answer alike")) await anotherLook(id);
-    if (is("stops with its client") && request.signal.aborted) return response;
+    if (is("runs all concurrent duplicates and gives them the same response")) await anotherLook(id);
+    if (is("stops when its client disconnects") && request.signal.aborted) return response;
     const bytes = Buffer.from(await response.clone().arrayBuffer());
-    if (response.status >= 500 && !is("failures are kept")) records.delete(id);
-    else if (!is("completes under another key")) record.response = { status: response.status, headers: [...response.headers], body: bytes };
+    if (response.status >= 500 && !is("stores failures")) records.delete(id);
+    else if (!is("stores the response under another key"))
+      record.response = { status: response.status, headers: [...response.headers], body: bytes };
     return response;
   };
 }
 
-describe("a server that is wrong in one thing is found", () => {
-  test("the toy conforms when nothing is wrong with it", async () => {
+describe("the conformance suite reports a server that", () => {
+  test("conforms as passed", async () => {
     const { handler, effects } = shop();
     const report = await check(faulty("", handler), effects);
     expect(report.cases.filter(({ verdict }) => verdict !== "passed")).toEqual([]);
@@ -211,15 +212,15 @@ describe("a server that is wrong in one thing is found", () => {
     const report = await check(faulty(fault, handler), effects, { slow });
     expect(failedIn(report)).toContain(found);
     expect(report.passed).toBe(false);
-    // Found for what it is, where it is not everything that is wrong.
-    const blanket = fault === "nothing is remembered" || fault === "completes under another key";
+    // Only a few cases fail, so that the report points to the fault. These two faults break nearly every case.
+    const blanket = fault === "remembers nothing" || fault === "stores the response under another key";
     if (!blanket) expect(failedIn(report).length).toBeLessThanOrEqual(6);
   });
 });
 
-test("a server that keeps failures conforms when that is said, and one that does not fails then", async () => {
+test("with keepsFailures a server that stores failures conforms, and one that does not store them fails", async () => {
   for (const [fault, failed] of [
-    ["failures are kept", []],
+    ["stores failures", []],
     ["", ["failing"]],
   ] as const) {
     const { handler, effects } = shop();
@@ -227,7 +228,7 @@ test("a server that keeps failures conforms when that is said, and one that does
   }
 });
 
-test("effects are counted by a URL; an answer that is no number fails", async () => {
+test("effects can be counted by a URL, and a response that is not a number fails the case", async () => {
   const { handler, effects } = shop();
   const counter = await serving((request) => {
     const { pathname, searchParams } = new URL(request.url);
@@ -240,17 +241,17 @@ test("effects are counted by a URL; an answer that is no number fails", async ()
     return failedIn(await check(faulty(fault, handler), undefined, { slow: false, effectsUrl }));
   };
   expect(await by("", "/count")).toEqual([]);
-  expect(await by("runs twice, answers once", "/count")).toEqual(["effects"]);
+  expect(await by("runs twice and responds once", "/count")).toEqual(["effects"]);
   expect(await by("", "/other")).toEqual(["effects"]);
   expect(printed.at(-1)).toContain('effectsUrl responded with 200 and "many"; expected a number');
   await expect(conformance("http://127.0.0.1:9/", { effectsUrl: "http://127.0.0.1:9/count" })).rejects.toThrow("{key}");
 });
 
-test("control characters of the server do not reach the terminal", async () => {
+test("control characters in a server's responses do not reach the terminal", async () => {
   let made = 0;
   const server = createServer((request, response) => {
     request.resume();
-    // Latin-1, as Node sends headers: 0x9b is an escape sequence of its own to a terminal.
+    // Latin-1, as Node sends headers: a terminal reads the single byte 0x9b as the start of an escape sequence.
     response.setHeader("content-type", `text/\u009b31mred${++made}`).end(`${made}`);
   });
   await new Promise<void>((ready) => void server.listen(0, "127.0.0.1", ready));

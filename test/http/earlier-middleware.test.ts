@@ -45,7 +45,7 @@ let made = 0;
 const newKey = () => `earlier-${++made}`;
 const options = () => ({ store, scope: "", responseBytesMax: kept }) satisfies IdempotentOptions<never>;
 
-/** What earlier middleware sets by hand: a cookie of its own for every request. */
+/** Earlier middleware that sets a new cookie for every request. */
 const csrf: RequestHandler = (_request, response, next) => {
   response.append("set-cookie", `csrf=${++requests}`);
   next();
@@ -119,7 +119,7 @@ const expressLike: Record<string, (sessions: object) => Promise<Server>> = {
   },
 };
 
-describe.each(Object.keys(expressLike))("%s: hooks of earlier middleware stay", (name) => {
+describe.each(Object.keys(expressLike))("%s: the hooks of earlier middleware keep working", (name) => {
   let server: Server;
   let sessions: InstanceType<typeof session.MemoryStore>;
   beforeEach(async () => {
@@ -145,7 +145,7 @@ describe.each(Object.keys(expressLike))("%s: hooks of earlier middleware stay", 
     expect([again.status, await again.text(), again.headers.get("idempotent-replayed")]).toEqual([201, `1 ${text}`, "true"]);
     expect(again.headers.get("content-encoding")).toBe("gzip");
     expect(again.headers.get("x-response-time")).toMatch(/ms$/);
-    // The session's cookie belongs to the first request: it is not stored.
+    // The session's cookie belongs to the first request, so it is not stored.
     expect(cookie(again, "connect.sid")).toEqual([]);
     const plain = await post("/orders", key, { "accept-encoding": "identity" });
     expect([plain.headers.get("content-encoding"), await plain.text()]).toEqual([null, `1 ${text}`]);
@@ -160,7 +160,7 @@ describe.each(Object.keys(expressLike))("%s: hooks of earlier middleware stay", 
     expect(await saved()).toEqual([expect.objectContaining({ views: 2 })]);
   });
 
-  test("replays and refusals have the headers of this request's middleware, and the handler's own", async () => {
+  test("replays and refusals have the headers that middleware set for this request, and replays those of the handler", async () => {
     const key = newKey();
     const first = await post("/orders", key);
     await first.text();
@@ -183,7 +183,7 @@ describe.each(Object.keys(expressLike))("%s: hooks of earlier middleware stay", 
     expect(runs).toBe(1);
   });
 
-  test("a replay in a session that is saved first waits for it, and is whole", async () => {
+  test("a replay waits until the session is saved, and is complete", async () => {
     const key = newKey();
     const first = await post("/orders", key);
     await first.text();
@@ -202,7 +202,7 @@ describe.each(Object.keys(expressLike))("%s: hooks of earlier middleware stay", 
     expect(runs).toBe(1);
   });
 
-  test("a response that is too long to be kept is streamed through the compression", async () => {
+  test("a response that is too long to be stored is streamed through the compression", async () => {
     const response = await post("/long", newKey());
     expect((await response.text()).length).toBe(40_000);
     expect(response.headers.get("content-encoding")).toBe("gzip");
@@ -247,7 +247,7 @@ const others: Record<string, () => Promise<Server>> = {
       reply.header("access-control-allow-origin", "https://shop.test");
       reply.header("set-cookie", `csrf=${++requests}`);
     });
-    // As @fastify/session does: its cookie belongs to this request.
+    // @fastify/session does this: its cookie belongs to this request.
     app.addHook("onSend", async (_request, reply) => void reply.header("set-cookie", `sid=${requests}`));
     await app.register(forFastify, options());
     app.post("/orders", async (_request, reply) => {
@@ -259,7 +259,7 @@ const others: Record<string, () => Promise<Server>> = {
   },
 };
 
-test.each(Object.keys(others))("%s: replays and refusals have the headers of this request's middleware", async (name) => {
+test.each(Object.keys(others))("%s: replays and refusals have the headers that middleware set for this request", async (name) => {
   const server = await (others[name] as () => Promise<Server>)();
   const key = newKey();
   const got: unknown[] = [];
@@ -286,7 +286,7 @@ test.each(Object.keys(others))("%s: replays and refusals have the headers of thi
 test.each([
   ["express 5", express5],
   ["express 4", express4 as typeof express5],
-])("%s: middleware that is mounted after it is part of the handler", async (_name, express) => {
+])("%s: middleware that is mounted after ours is part of the handler", async (_name, express) => {
   const app = express();
   app.use(forExpress({ ...options(), keptHeaders: ["content-*", "x-response-time", "set-cookie"] }));
   app.use(...(earlier(new session.MemoryStore()) as RequestHandler[]));

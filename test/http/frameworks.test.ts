@@ -5,11 +5,11 @@ import { currentAttempt, type IdempotentOptions } from "onceflow/http";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Exchange, frameworks, type Routes, type Server } from "./servers.js";
 
-/** Bytes that are no UTF-8. */
+/** Bytes that are not valid UTF-8. */
 const binary = Buffer.from([0, 255, 254, 128, 10, 13, 0, 195, 40]);
 const kept = 64 * 1024;
 
-/** What the handlers did, by route. */
+/** The effects of the handlers, by route. */
 let calls: Record<string, number> = {};
 /** Handlers of "slow" wait here. */
 let gate: { readonly opened: Promise<void>; readonly open: () => void; readonly entered: Promise<void>; readonly enter: () => void };
@@ -130,7 +130,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     return { status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()), replayed };
   }
 
-  /** On a connection of its own: servers may close it behind a request that they have not read to its end. */
+  /** Uses a separate connection: servers may close it after a request that they have not read to the end. */
   function postAlone(path: string, key: string, body: Buffer): Promise<Got> {
     return new Promise((resolve, reject) => {
       const headers = { "idempotency-key": key, "content-length": body.byteLength };
@@ -160,7 +160,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     return [first, again];
   }
 
-  test("executes once, and replays status, kept headers and bytes", async () => {
+  test("executes once, and replays status, stored headers and bytes", async () => {
     const [first, again] = await twice("orders", { headers: { "content-type": "application/json" } });
     expect(first.status).toBe(201);
     expect(JSON.parse(first.bytes.toString())).toEqual({ id: "o-1", attempt: 1, effectKey: 64 });
@@ -170,7 +170,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect(again.headers.get("x-request-id")).toBeNull();
   });
 
-  test("keeps binary responses, streams, 204, redirects and cookies as they were", async () => {
+  test("replays binary responses, streams, 204, redirects and cookies unchanged", async () => {
     expect((await twice("bytes"))[1].bytes).toEqual(binary);
     expect((await twice("stream"))[1].bytes.byteLength).toBe(5000);
     expect((await twice("none"))[1].status).toBe(204);
@@ -182,19 +182,19 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect((await twice("missing"))[1].status).toBe(404);
   });
 
-  test("hands every body to the handler: binary, chunked, multipart, empty", async () => {
+  test("passes every body to the handler: binary, chunked, multipart, empty", async () => {
     const hash = (body: Buffer | string) => createHash("sha256").update(body).digest("hex");
     const [first] = await twice("echo", { body: binary, headers: { "content-type": "application/octet-stream" } });
     expect(first.bytes.toString()).toBe(hash(binary));
     calls = {};
-    // No length: sent in chunks.
+    // Without a length, so it is sent in chunks.
     const key = newKey();
     const chunked = () => post("echo", key, { body: ReadableStream.from(chunks(4, 10_000)) as never, duplex: "half" } as RequestInit);
     const got = await chunked();
     expect(got.bytes.toString()).toBe(hash(Buffer.concat([0, 1, 2, 3].map((i) => Buffer.alloc(10_000, i)))));
     expect((await chunked()).replayed).toBe(true);
     calls = {};
-    // A form gets another boundary each time it is encoded.
+    // A form has a new boundary each time it is encoded.
     const form = () => {
       const data = new FormData();
       data.set("file", new Blob([binary]), "a.bin");
@@ -212,7 +212,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect(empty.bytes.toString()).toBe(hash(""));
   });
 
-  test("refuses: no key, a bad key, another body, another query, a body that is too long", async () => {
+  test("refuses a missing key, a malformed key, another body, another query, and a body that is too long", async () => {
     const key = newKey();
     expect((await post("orders", key)).status).toBe(201);
     const refused = async (status: number, type: string, got: Got) => {
@@ -227,11 +227,11 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     await refused(413, "body-too-long", await postAlone("orders", newKey(), Buffer.alloc(1024 * 1024 + 1)));
     expect(calls).toEqual({ orders: 1 });
     expect((await post("orders", `"${key}"`)).replayed).toBe(true);
-    expect((await post("orders", key, { headers: { "x-caller": "somebody else" } })).status).toBe(201);
+    expect((await post("orders", key, { headers: { "x-caller": "another caller" } })).status).toBe(201);
     expect((await post("echo", key)).replayed).toBe(false);
   });
 
-  test("a duplicate in flight gets 409 with Retry-After; another body 422 before that", async () => {
+  test("a duplicate in flight gets 409 with Retry-After, and with another body 422", async () => {
     const key = newKey();
     const first = post("slow", key);
     await gate.entered;
@@ -244,7 +244,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect(calls["slow"]).toBe(1);
   });
 
-  test("failures and refusals for now are not kept, a throw is a failure", async () => {
+  test("failures and temporary refusals are not stored, and a thrown error is a failure", async () => {
     const key = newKey();
     expect([(await post("failing", key)).bytes, (await post("failing", key)).bytes].map(String)).toEqual([
       '{"failure":1}',
@@ -256,7 +256,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect((await post("throws", key)).bytes.toString()).toBe('{"n":2}');
   });
 
-  test("a response that is too long goes out whole, and is not run again", async () => {
+  test("a response that is too long is sent completely, and the request is not run again", async () => {
     const key = newKey();
     const first = await post("huge", key);
     expect([first.status, first.bytes.byteLength]).toEqual([200, 20 * (kept / 8)]);
@@ -265,7 +265,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect(calls["huge"]).toBe(1);
   });
 
-  test("a response that is too long is refused where that is the policy", async () => {
+  test("a response that is too long is refused if the policy says so", async () => {
     const strict = await start({ onTooLong: "refuse", operation: "strict" });
     onTestFinished(() => strict.close());
     const key = newKey();
@@ -274,7 +274,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect(calls["huge"]).toBe(1);
   });
 
-  test.each(["slow", "slowstream"])("a client that leaves during %s finds the outcome when it comes back", async (path) => {
+  test.each(["slow", "slowstream"])("a client that disconnects during %s gets the outcome when it retries", async (path) => {
     const key = newKey();
     await new Promise<void>((left) => {
       const sent = nodeRequest(`${server.url}/${path}`, { method: "POST", headers: { "idempotency-key": key, "content-length": 2 } });
@@ -283,7 +283,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
       sent.end("{}");
       void gate.entered.then(() => sent.destroy());
     });
-    // The server learns of it in its own time: a request on another connection comes after that.
+    // The server notices the disconnect later: wait for a request on another connection, which it handles after that.
     await post("orders", newKey());
     gate.open();
     let back = await post(path, key);
@@ -292,7 +292,7 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect(calls[path]).toBe(1);
   });
 
-  test("a handler that hangs is told to stop, and its key is free again", async () => {
+  test("a handler that hangs is aborted, and its key is free again", async () => {
     const impatient = await start({ timeoutMs: 50, graceMs: 10, operation: "impatient" });
     onTestFinished(() => impatient.close());
     const key = newKey();
@@ -302,19 +302,19 @@ describe.each(Object.keys(frameworks))("%s", (framework) => {
     expect((await post("slow", key, {}, impatient)).bytes.toString()).toBe('{"slow":2}');
   });
 
-  test("requests without a key, where none is required, are streamed as if nobody looked", async () => {
+  test("requests without a key are streamed without buffering if no key is required", async () => {
     const lenient = await start({ required: false, operation: "lenient" });
     onTestFinished(() => lenient.close());
     const response = await fetch(`${lenient.url}/live`, { method: "POST", body: "{}" });
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    // Before the handler is done: nobody has held it back.
+    // The first chunk arrives before the handler is done, so it was not buffered.
     expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe("early");
     gate.open();
     expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe(" late");
     await reader.cancel();
   });
 
-  test("two that wait get the one answer", async () => {
+  test("two waiting duplicates get the same response", async () => {
     const patient = await start({ onRunning: "wait", operation: "patient", tellRetention: true, retentionMs: 3_600_000 });
     onTestFinished(() => patient.close());
     const key = newKey();

@@ -44,7 +44,7 @@ function asked({ key, body = '{"amount":1}', method = "POST", url: at = url, hea
   return new Request(at, { method, headers: all, ...(method === "GET" || method === "HEAD" ? {} : { body }) });
 }
 
-/** Answers with something new each time, and counts. */
+/** Counts its calls and responds differently each time. */
 async function create(request: Request): Promise<Response> {
   const key = currentAttempt()?.effectKey ?? "none";
   const { number: attempt = 0 } = currentAttempt() ?? {};
@@ -56,8 +56,8 @@ const handlerOf = (options: Partial<IdempotentOptions> = {}, handler = create) =
 const problemIn = async (response: Response) => ((await response.json()) as { type: string }).type.replace("urn:onceflow:http:", "");
 const total = () => callsIn(effects);
 
-describe("the table of answers", () => {
-  test("a key that is missing or malformed: 400, with a link to the policy", async () => {
+describe("the responses", () => {
+  test("a missing or malformed key gets 400 with a link to the policy", async () => {
     const handler = handlerOf({ policyUrl: "https://shop.test/keys" });
     const missing = await handler(asked());
     expect([missing.status, missing.headers.get("link")]).toEqual([400, '<https://shop.test/keys>; rel="describedby"']);
@@ -70,7 +70,7 @@ describe("the table of answers", () => {
     expect((await list(store, {})).items).toEqual([]);
   });
 
-  test("gone: 412 while the horizon lasts, executed again after it", async () => {
+  test("a key whose record is gone gets 412 within the horizon, and is executed again after it", async () => {
     const handler = handlerOf({ retentionMs: 0, horizonMs: 60_000 });
     expect((await handler(asked({ key: "k" }))).status).toBe(201);
     const late = await handler(asked({ key: "k" }));
@@ -78,7 +78,7 @@ describe("the table of answers", () => {
     expect(total()).toBe(1);
   });
 
-  test("a store that cannot be reached: 503, and the handler does not run", async () => {
+  test("if the store is unreachable the response is 503, and the handler does not run", async () => {
     const away = Object.create(store, {
       commit: { value: async () => Promise.reject(new UnreachableError("away")) },
       closed: { value: true },
@@ -92,7 +92,7 @@ describe("the table of answers", () => {
     expect([total(), warnings.map(({ code }) => code)]).toEqual([1, ["ONCEFLOW_HTTP_UNPROTECTED"]]);
   });
 
-  test('"run" also when the set-up of the store is wrong; never after the handler has run', async () => {
+  test('onUnreachable "run" also runs the handler if the store is misconfigured, and never runs it a second time', async () => {
     const wrong = Object.create(store, {
       commit: { value: async () => Promise.reject(new ConfigurationError("wrong password", { code: "STORE_NOT_USABLE" })) },
     }) as Store;
@@ -111,7 +111,7 @@ describe("the table of answers", () => {
     expect([notSaved.status, total()]).toEqual([503, 2]);
   });
 
-  test("an outcome that cannot be saved: 503 after a while, and the saving goes on", async () => {
+  test("an outcome that cannot be saved gets 503 after a timeout, and saving is retried", async () => {
     for (const [key, ended] of [
       ["returned", () => Promise.resolve(new Response("done"))],
       ["thrown", () => Promise.reject(new Error("broken"))],
@@ -132,7 +132,7 @@ describe("the table of answers", () => {
     }
   });
 
-  test("an outcome that is not known: 409 of its own type, not run again, until somebody resolves it", async () => {
+  test("an unknown outcome gets 409 with its own problem type, and is not run again until it is resolved", async () => {
     const handler = handlerOf({ effect: "atMostOnce" }, async (request) => {
       await create(request);
       return new Response("?", { status: 502 });
@@ -142,13 +142,13 @@ describe("the table of answers", () => {
     expect([again.status, again.headers.get("retry-after"), await problemIn(again)]).toEqual([409, null, "outcome-unknown"]);
     expect(total()).toBe(1);
     const [record] = (await list(store, { state: "unknown" })).items;
-    if (record === undefined) return expect.unreachable("it is unknown");
+    if (record === undefined) return expect.unreachable("the record is not unknown");
     await resolve(store, { scope: record.scope, key: record.key, attempt: 1 }, "notApplied");
     expect((await handler(asked({ key: "k" }))).status).toBe(502);
     expect(total()).toBe(2);
   });
 
-  test("a refusal below 500 that is not kept leaves the key free, whatever the class", async () => {
+  test("a refusal below 500 that is not stored frees the key in every effect class", async () => {
     let busy = true;
     const handler = handlerOf({ effect: "atMostOnce" }, (request) =>
       busy ? Promise.resolve(new Response(null, { status: 429 })) : create(request),
@@ -158,7 +158,7 @@ describe("the table of answers", () => {
     expect((await handler(asked({ key: "k" }))).status).toBe(201);
   });
 
-  test("reconcile: what the other side has becomes the response", async () => {
+  test("reconcile turns the provider's result into the response", async () => {
     const handler = handlerOf(
       {
         effect: "reconcile",
@@ -177,7 +177,7 @@ describe("the table of answers", () => {
     expect([found.status, await found.json(), total()]).toEqual([201, { found: 1 }, 1]);
   });
 
-  test("which statuses are kept is a policy", async () => {
+  test("a policy decides which statuses are stored", async () => {
     const handler = handlerOf({ keeps: () => true }, async (request) => {
       await create(request);
       return new Response("broken", { status: 500 });
@@ -187,16 +187,16 @@ describe("the table of answers", () => {
     expect([again.status, again.headers.get("idempotent-replayed"), total()]).toEqual([500, "true", 1]);
   });
 
-  test("what the handler throws is thrown; NotApplied frees the key in every class", async () => {
+  test("an error of the handler is thrown to the caller, and NotApplied frees the key in every effect class", async () => {
     const handler = handlerOf({ effect: "atMostOnce" }, () => Promise.reject(new NotApplied("no")));
     await expect(handler(asked({ key: "k" }))).rejects.toThrow("no");
     await expect(handler(asked({ key: "k" }))).rejects.toThrow("no");
-    // An error of the ledger that the handler's own business threw is the handler's.
+    // A ledger error that comes from a nested `once` in the handler is an error of the handler.
     const own = new MismatchError({ scope: "", key: "other" });
     await expect(handlerOf({}, () => Promise.reject(own))(asked({ key: "k2" }))).rejects.toBe(own);
   });
 
-  test("other methods, and requests without a key where none is required, reach the handler as they are", async () => {
+  test("other methods, and requests without a key if none is required, reach the handler unchanged", async () => {
     const seen: Request[] = [];
     const handler = handlerOf({ required: false }, async (request) => {
       seen.push(request);
@@ -211,7 +211,7 @@ describe("the table of answers", () => {
     expect((await some(asked({ headers: { "x-strict": "1" } }))).status).toBe(400);
   });
 
-  test("HEAD keeps the length of a body that is not there", async () => {
+  test("HEAD keeps the content-length of the body that it omits", async () => {
     const handler = handlerOf({ methods: ["HEAD"] }, async () => new Response(null, { headers: { "content-length": "50000000" } }));
     for (const replayed of [null, "true"]) {
       const { status, headers } = await handler(asked({ method: "HEAD", key: "k" }));
@@ -247,11 +247,11 @@ describe("the fingerprint", () => {
     return (await handler(asked({ key: "k", ...second }))).status;
   };
 
-  test('"bytes": any other byte is another request', async () => {
+  test('"bytes": a different byte makes a different request', async () => {
     expect(await twice({}, { body: '{"a":1,"b":2}' }, { body: '{"b":2,"a":1}' })).toBe(422);
   });
 
-  test('"json": order and white space do not count; what is no JSON counts by its bytes', async () => {
+  test('"json": order of properties and white space are ignored, and a body that is not JSON is compared by its bytes', async () => {
     const json = { fingerprint: "json" } as const;
     expect(await twice(json, { body: '{"a":1,"b":2}' }, { body: '{ "b": 2, "a": 1 }' })).toBe(201);
     expect(await twice({ ...json, operation: "2" }, { body: '{"a":1}' }, { body: '{"a":2}' })).toBe(422);
@@ -261,7 +261,7 @@ describe("the fingerprint", () => {
     expect([refused.status, await problemIn(refused)]).toEqual([400, "body-malformed"]);
   });
 
-  test("some fields, or what a function says", async () => {
+  test("can be a list of fields or a function", async () => {
     const fields = { fingerprint: { fields: ["amount", "customer.id"] } };
     const body = (amount: number, id: number, at: number) => ({ body: JSON.stringify({ amount, customer: { id }, at }) });
     expect(await twice(fields, body(1, 1, 1), body(1, 1, 2))).toBe(201);
@@ -269,7 +269,7 @@ describe("the fingerprint", () => {
     expect(await twice({ fingerprint: (sent) => (sent as { at: number }).at, operation: "3" }, body(1, 1, 1), body(2, 2, 1))).toBe(201);
   });
 
-  test("an operation that routes share has neither path nor method in it, but the query", async () => {
+  test("of an operation that routes share has no path and no method, but the query", async () => {
     const at = { operation: "create" };
     expect(await twice(at, { url: "http://shop.test/v1/orders" }, { url: "http://shop.test/v2/orders" })).toBe(201);
     expect(total()).toBe(1);
@@ -290,7 +290,7 @@ test("the outcome is written in the handler's transaction", async () => {
     });
     const rows = () => sqlite.transact(async (tx) => (tx as SqliteTx).prepare("SELECT count(*) AS n FROM orders").get());
     await handler(asked({ key: "k" }));
-    // A failure takes its rows along.
+    // A failure rolls its rows back.
     expect(await rows()).toEqual({ n: 0 });
     status = 201;
     for (let i = 0; i < 3; i++) expect((await handler(asked({ key: "k" }))).status).toBe(201);
@@ -300,7 +300,7 @@ test("the outcome is written in the handler's transaction", async () => {
   }
 });
 
-test("a first request costs two round trips, a replay one, a refusal before the ledger none", async () => {
+test("a first request costs two round trips to the store, a replay one, and a refusal before the ledger none", async () => {
   const handler = handlerOf();
   const trips = async (init: Init) => {
     const before = store.metrics.flushes;
@@ -312,7 +312,7 @@ test("a first request costs two round trips, a replay one, a refusal before the 
   ]);
 });
 
-test("what is kept can be read by a person", async () => {
+test("a stored response is human-readable", async () => {
   await handlerOf()(asked({ key: "k", body: "é" }));
   const found = await inspect(store, { scope: "http POST /orders me", key: "k" });
   expect(found?.value).toEqual({
@@ -322,7 +322,7 @@ test("what is kept can be read by a person", async () => {
   });
 });
 
-describe("an operation that is shared", () => {
+describe("a shared operation", () => {
   interface Charge {
     readonly order: string;
     readonly amount: number;
@@ -341,7 +341,7 @@ describe("an operation that is shared", () => {
   const body = (amount: number) => JSON.stringify({ order: "o-1", amount });
   const input = async (request: Request) => (await request.json()) as Charge;
 
-  test("is executed once between two routes and whoever else asks for it", async () => {
+  test("is executed once by two routes and a direct call", async () => {
     const shared = charge();
     const v1 = serveOperation(shared, { store, input });
     const v2 = serveOperation(shared, {
@@ -361,14 +361,14 @@ describe("an operation that is shared", () => {
       "true",
       { data: { order: "o-1", call: 1 } },
     ]);
-    // As a consumer would.
+    // A consumer calls it like this.
     expect((await shared.once(store, { order: "o-1", amount: 1 })).status).toBe("replayed");
     const other = await v1(asked({ body: body(2) }));
     expect([other.status, await problemIn(other)]).toEqual([422, "mismatch"]);
     expect(total()).toBe(1);
   });
 
-  test("another name, or another scope, is another operation", async () => {
+  test("with another name or another scope is another operation", async () => {
     const options = { key: ({ order }: Charge) => order, run: () => effects.call("x", { result: null }) };
     for (const made of [
       charge(),
@@ -380,7 +380,7 @@ describe("an operation that is shared", () => {
     expect(() => operation({ ...options, name: "a", key: "k" as never })).toThrow(/^key:/);
   });
 
-  test("a duplicate in flight gets 409, an answer of `input` is the answer, and what `run` throws is thrown", async () => {
+  test("gives a duplicate in flight 409, returns a response that `input` returns, and throws the error that `run` throws", async () => {
     const began = gate();
     let open = () => {};
     const opened = new Promise<void>((go) => {

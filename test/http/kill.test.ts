@@ -13,14 +13,14 @@ import { freePort } from "../servers/process/free-port.js";
 
 takeTurns();
 
-/** At least: they go on until all kills are done. */
+/** Minimum number: the clients continue until all kills are done. */
 const ordersMin = 24;
 const copies = 4;
 const kills = 6;
-/** A process is killed whenever so many calls more have reached the other side: in the middle of the next one. */
+/** A process is killed after this many new calls have reached the provider, so in the middle of the next one. */
 const callsPerKill = 3;
 
-/** A process on its port, and when it is killed, another one. */
+/** A server process on a port; another process takes over the port when it is killed. */
 class Shop {
   readonly url: string;
   readonly #args: readonly string[];
@@ -41,7 +41,7 @@ class Shop {
     await this.#program.next();
   }
 
-  /** Throws when the process has ended by itself, and says why. */
+  /** Throws with the reason if the process has ended by itself. */
   async kill(): Promise<void> {
     const { code, stderr } = await this.#program.kill();
     if (code !== null) throw new Error(`the process on ${this.url} ended by itself, with ${code}: ${stderr}`);
@@ -70,7 +70,7 @@ async function killed(storeUrl: string): Promise<void> {
     expect(response.status).toBe(201);
     answers.set(order, (answers.get(order) ?? new Set()).add(await response.text()));
   };
-  // Some orders at a time, as long as somebody is killed: there is always one in the middle when a process dies.
+  // Some orders at a time until the last kill, so that a request is always in flight when a process dies.
   let keys = 0;
   let killing = true;
   const customers = Array.from({ length: 5 }, async () => {
@@ -84,7 +84,7 @@ async function killed(storeUrl: string): Promise<void> {
   const killer = (async () => {
     for (let i = 0; i < kills; i++) {
       const next = callsNow() + callsPerKill;
-      await until("more calls have come", () => callsNow() >= next || !killing, 60_000);
+      await until("the provider has more calls", () => callsNow() >= next || !killing, 60_000);
       await shops[i % shops.length]?.replace();
     }
     killing = false;
@@ -93,7 +93,7 @@ async function killed(storeUrl: string): Promise<void> {
     killing = false;
   });
 
-  // One answer per key, the same bytes to all; every key applied once at the other side.
+  // All responses of a key have the same bytes, and each key was applied once at the provider.
   expect([...answers.values()].map((set) => set.size)).toEqual(Array(keys).fill(1));
   const applied = provider.effects.keys().map((key) => provider.effects.applied(key));
   expect(applied).toEqual(Array(keys).fill(1));
@@ -105,11 +105,11 @@ async function killed(storeUrl: string): Promise<void> {
   const attempts = items.reduce((sum, { attempt }) => sum + attempt, 0);
   console.log(`killed ${killed}: ${keys} keys, ${keys * copies} requests, ${attempts} attempts`);
   expect(killed).toBe(kills);
-  // Some died in the middle: a take-over is an attempt more.
+  // Some processes died during a request: each takeover is one more attempt.
   expect(attempts).toBeGreaterThan(keys);
 }
 
-describe("two processes, the same keys, and a SIGKILL again and again", () => {
+describe("two processes that serve the same keys and are killed again and again give each key one response and one effect", () => {
   test("SQLite", async () => {
     const folder = temporaryFolder(onTestFinished);
     await killed(`sqlite:${join(folder, "ledger.db")}`);

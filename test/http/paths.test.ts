@@ -42,7 +42,7 @@ async function start(app: Parameters<typeof listening>[0]): Promise<(path: strin
   return sender(server);
 }
 
-/** Sends a POST; the answer in short. */
+/** Sends a POST and returns a short form of the response. */
 const sender = (server: Server) => async (path: string, key: string) => {
   const response = await fetch(server.url + path, { method: "POST", headers: { "idempotency-key": key }, body: "{}" });
   const text = await response.text();
@@ -57,7 +57,7 @@ describe.each([
   ["express 5", express5],
   ["express 4", express4 as typeof express5],
 ])("%s", (_name, express) => {
-  test("spellings of one matched route are one operation, and parameters keep their case", async () => {
+  test("all spellings of a matched route are one operation, and parameters are case-sensitive", async () => {
     const app = express();
     app.post("/orders", forExpress(options()), handler);
     app.post("/Users/:id/pay", forExpress(options()), handler);
@@ -73,7 +73,7 @@ describe.each([
     expect(executed).toHaveLength(3);
   });
 
-  test("a router that is mounted: its route is one operation, and another spelling of the mount is refused", async () => {
+  test("all spellings of a mounted router's route are one operation, and another spelling of the mount path is refused", async () => {
     const app = express();
     const router = express.Router();
     router.post("/", forExpress(options()), handler);
@@ -92,7 +92,7 @@ describe.each([
   });
 
   test.each(["/orders/AbC", "/orders/abc", "/Orders/AbC/"])(
-    "before a route is matched, the first spelling has the key: %s",
+    "before a route is matched, the key belongs to the first spelling: %s",
     async (first) => {
       const app = express();
       app.use(forExpress(options()));
@@ -103,7 +103,7 @@ describe.each([
       for (const path of ["/orders/AbC", "/orders/abc", "/Orders/AbC/", "/ORDERS/abc/"])
         expect(await send(path, key)).toBe(path === first ? `replayed ${first}` : "422 mismatch");
       expect(executed).toEqual([first]);
-      // Another resource under its own key, and all spellings at once under one: one of them executes.
+      // Another resource has its own key. Of all spellings that arrive concurrently with one key, one executes.
       const race = newKey();
       const answers = await Promise.all(
         ["/orders/x", "/orders/X", "/Orders/x", "/orders/x/", "/ORDERS/X/"].map((path) => send(path, race)),
@@ -114,7 +114,7 @@ describe.each([
     },
   );
 
-  test("paths that the app's settings tell apart have their own keys", async () => {
+  test("paths that the app's settings distinguish have separate keys", async () => {
     const app = express();
     app.enable("case sensitive routing").enable("strict routing");
     app.use(forExpress(options()));
@@ -125,7 +125,7 @@ describe.each([
     for (const path of ["/orders", "/Orders", "/orders/"]) expect(await send(path, key)).toBe(`replayed ${path}`);
   });
 
-  test("a route that has passed the request on does not name the operation", async () => {
+  test("a route that called next() does not name the operation", async () => {
     const app = express();
     app.all("/:section", (_request, _response, next) => next());
     app.use(forExpress(options()));
@@ -136,7 +136,7 @@ describe.each([
     expect(await send("/Orders", key)).toBe("422 mismatch");
   });
 
-  test("mounted twice: the inner one passes the request on", async () => {
+  test("if the middleware is mounted twice, the inner one passes the request on", async () => {
     const app = express();
     app.use(forExpress(options()), forExpress(options()));
     app.post("/orders", forExpress(options()), handler);
@@ -150,8 +150,8 @@ describe.each([
   });
 });
 
-test("a process that dies between the claim and the record: the same spelling goes on, another one is refused", async () => {
-  // The store of a process that dies before the record of the request itself is begun.
+test("if a process dies between the claim and the record, the same spelling continues and another one is refused", async () => {
+  // The process dies after it has claimed the key and before it begins the record of the request.
   const dying = Object.create(store, {
     commit: {
       value: (...rest: Parameters<Store["commit"]>) => {
@@ -177,7 +177,7 @@ test("a process that dies between the claim and the record: the same spelling go
   expect(await send("/Orders", key)).toBe("replayed /Orders");
 });
 
-test("nest: spellings of one route are one operation", async () => {
+test("nest: all spellings of a route are one operation", async () => {
   class Orders {
     pay(request: express5.Request) {
       executed.push(request.originalUrl);
@@ -201,7 +201,7 @@ test("nest: spellings of one route are one operation", async () => {
   expect(await send("/orders/a", key)).toBe("executed /orders/a");
 });
 
-test("fastify with lenient routing: spellings of one route are one operation; registered twice, it answers", async () => {
+test("fastify with lenient routing: all spellings of a route are one operation, and registering the plugin twice works", async () => {
   const app = fastify({ routerOptions: { caseSensitive: false, ignoreTrailingSlash: true, ignoreDuplicateSlashes: true } });
   await app.register(forFastify, options());
   await app.register(forFastify, options());
@@ -221,7 +221,7 @@ test("fastify with lenient routing: spellings of one route are one operation; re
   expect(await send("/FILES//A", key)).toBe("422 mismatch");
 });
 
-test("hono without strict: a slash at the end is the same operation; mounted twice, it answers", async () => {
+test("hono without strict: a trailing slash is the same operation, and mounting the middleware twice works", async () => {
   const app = new Hono({ strict: false });
   app.use(forHono(options()), forHono(options()));
   app.post("/orders", (c) => {
@@ -236,7 +236,7 @@ test("hono without strict: a slash at the end is the same operation; mounted twi
   expect(await send("/orders", key)).toBe("replayed /orders/");
 });
 
-test("koa and fetch: mounted twice, they answer", async () => {
+test("koa and fetch: mounting the middleware twice works", async () => {
   const app = new Koa();
   app.use(forKoa(options())).use(forKoa(options()));
   app.use((ctx) => {
@@ -255,7 +255,7 @@ test("koa and fetch: mounted twice, they answer", async () => {
     expect(await send(`/${key}`, key)).toBe(`executed /${key}`);
     expect(await send(`/${key}`, key)).toBe(`replayed /${key}`);
   }
-  // One Request object that is handed in twice is two requests.
+  // One Request object that is passed in twice counts as two requests.
   let runs = 0;
   const once = idempotent(async () => Response.json({ runs: ++runs }), { ...options(), onRunning: "wait" });
   const request = new Request("http://shop.test/once", { method: "POST", headers: { "idempotency-key": newKey() } });

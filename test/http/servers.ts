@@ -16,14 +16,14 @@ import { idempotency as forHono } from "onceflow/http/hono";
 import { idempotency as forKoa } from "onceflow/http/koa";
 import { IdempotencyInterceptor } from "onceflow/http/nest";
 
-/** A response in no framework's words. Chunks are streamed. */
+/** A response, independent of the framework. Chunks are streamed. */
 export interface Exchange {
   readonly status: number;
   readonly headers?: readonly (readonly [string, string])[];
   readonly body?: string | Buffer | AsyncIterable<Buffer>;
 }
 
-/** By path: `/orders` is the route "orders". */
+/** Handlers by path: `/orders` is the route "orders". */
 export type Routes = Readonly<Record<string, (body: Buffer) => Promise<Exchange>>>;
 
 export interface Server {
@@ -31,9 +31,9 @@ export interface Server {
   close(): Promise<void>;
 }
 
-/** The caller is who the header says: what an app would find out from a session. */
+/** A header names the caller; an app would take the caller from a session. */
 type Options = Omit<IdempotentOptions<unknown>, "scope">;
-const callerOf = (header: string | null | undefined) => header ?? "somebody";
+const callerOf = (header: string | null | undefined) => header ?? "anonymous";
 
 /** The same routes in every framework, each in that framework's own way, over a real socket. */
 export const frameworks: Readonly<Record<string, (routes: Routes, options: Options) => Promise<Server>>> = {
@@ -61,7 +61,7 @@ export const frameworks: Readonly<Record<string, (routes: Routes, options: Optio
   async express(routes, options) {
     const app = express();
     app.use(forExpress({ ...options, scope: (request) => callerOf(request.get("x-caller")) }));
-    // Behind ours: it finds the body unread.
+    // The parser runs after our middleware and finds the body unread.
     app.use(express.raw({ type: () => true, limit: "50mb" }));
     for (const [name, route] of Object.entries(routes)) app.all(`/${name}`, (request, response) => onExpress(request, response, route));
     app.use(
@@ -118,7 +118,7 @@ export const frameworks: Readonly<Record<string, (routes: Routes, options: Optio
         await onExpress(request, response, route);
       }
     }
-    // Decorators by hand: the tests are compiled without them.
+    // Decorators are applied by hand: the tests are compiled without decorators.
     const handle = Object.getOwnPropertyDescriptor(Routed.prototype, "handle") as PropertyDescriptor;
     Post("*path")(Routed.prototype, "handle", handle);
     Req()(Routed.prototype, "handle", 0);

@@ -19,7 +19,7 @@ muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
  * Clients send the same request again and again, at once, late and out of order, to processes that crash, stall and lose
- * messages. Whatever happens: every answer of a key is the same, byte for byte, and its effect was applied once.
+ * messages. In every history all responses of a key have the same bytes, and its effect was applied once.
  */
 interface Operation {
   readonly key: string;
@@ -27,7 +27,7 @@ interface Operation {
   readonly answers: Set<string>;
 }
 
-/** The other side knows `keyed` operations again. */
+/** The provider deduplicates `keyed` operations. */
 function handlerOn(
   store: Store,
   operation: Operation,
@@ -42,7 +42,7 @@ function handlerOn(
       await work();
       effects.call(effectKey, { attempt: number, result: undefined });
       await work();
-      // The attempt is told: answers of two attempts would not be the same.
+      // The response contains the attempt number, so responses of two attempts would differ.
       return new Response(Buffer.from([255, number, ...Buffer.from(body)]), { status: 201 });
     },
     { store, scope: "", effect: operation.effect, ...more },
@@ -52,13 +52,13 @@ function handlerOn(
 const requestOf = ({ key }: Operation) =>
   new Request("http://shop.test/orders", { method: "POST", headers: { "idempotency-key": key }, body: `body of ${key}` });
 
-/** Whether it is the end of the story for this client. */
+/** Returns whether the client stops retrying after this response. */
 async function isFinal(operation: Operation, response: Response): Promise<boolean> {
   const { status } = response;
   const bytes = Buffer.from(await response.arrayBuffer());
   if (status === 201) operation.answers.add(bytes.toString("hex"));
   const { type } = status === 409 ? (JSON.parse(bytes.toString()) as { type: string }) : { type: "" };
-  if (![201, 409, 503].includes(status)) throw new Error(`an answer that nobody expected: ${status} ${bytes.toString()}`);
+  if (![201, 409, 503].includes(status)) throw new Error(`unexpected response: ${status} ${bytes.toString()}`);
   return status === 201 || type.endsWith(":outcome-unknown");
 }
 
@@ -67,7 +67,7 @@ function verify(seed: number, operations: readonly Operation[], effects: EffectL
     const effectKey = effectKeyOf("http POST /orders ", key);
     const attempts = effects.calls(effectKey).map(({ attempt }) => attempt);
     const about = `seed ${seed}: ${effect} ${key}, called by the attempts ${attempts}`;
-    expect(answers.size, `${about}, has several answers`).toBeLessThanOrEqual(1);
+    expect(answers.size, `${about}, has several responses`).toBeLessThanOrEqual(1);
     expect(new Set(attempts).size, about).toBe(attempts.length);
     if (answers.size === 1) expect(effects.applied(effectKey), about).toBe(1);
     if (effect === "atMostOnce") expect(attempts.length, about).toBeLessThanOrEqual(1);
@@ -75,7 +75,7 @@ function verify(seed: number, operations: readonly Operation[], effects: EffectL
   expect(effects.keys().length).toBeLessThanOrEqual(operations.length);
 }
 
-describe("HTTP, simulated", () => {
+describe("simulated HTTP", () => {
   async function simulateSeed(seed: number): Promise<{ readonly crashes: number; readonly answers: number; readonly calls: number }> {
     const random = new Random(seed);
     const world = new World(random);
@@ -112,7 +112,7 @@ describe("HTTP, simulated", () => {
       const handler = handlerOn(store, operation, effects, work, { leaseMs, onRunning, waitMs: leaseMs * 3 });
       const response = await Promise.race([handler(requestOf(operation)), died(process)]);
       answers += 1;
-      // An answer that is lost on the way is as good as none.
+      // The client never sees a response that was lost.
       if (response !== undefined && !random.chance(0.1) && (await isFinal(operation, response))) return;
       await world.wait(random.between(0, leaseMs * 2));
       await ask(operation, triesLeft - 1);
@@ -150,18 +150,18 @@ describe("HTTP, simulated", () => {
       total.answers += answers;
       total.calls += calls;
     }
-    // A storm in which nothing goes wrong proves nothing.
+    // A simulation without faults would prove nothing.
     expect(total.crashes).toBeGreaterThan(seeds / 3);
     expect(total.answers).toBeGreaterThan(total.calls);
   });
 
-  test("keeps its promises on SQLite, in real time", async () => {
+  test("keeps its promises on SQLite in real time", async () => {
     const folder = temporaryFolder(onTestFinished);
     const stores = await Promise.all([1, 2, 3].map(() => open(`sqlite:${join(folder, "ledger.db")}`, { stallMsMax: 0 })));
     onTestFinished(async () => {
       await Promise.all(stores.map((store) => store.close()));
     });
-    // Not "after begin": who dies there in earnest does not renew, and this process would. Real processes die in the kill test.
+    // Without "after begin": a process that really dies there stops renewing its lease, and this process would not. The kill test kills real processes.
     const points: readonly CrashPoint[] = ["before begin", "before settle", "after settle"];
     let crashes = 0;
     const until = Date.now() + 60_000;
@@ -184,7 +184,7 @@ describe("HTTP, simulated", () => {
           return undefined;
         });
         if (response !== undefined && (await isFinal(operation, response))) return;
-        if (Date.now() > until) throw new Error(`seed ${seed}: ${operation.key} was not answered`);
+        if (Date.now() > until) throw new Error(`seed ${seed}: ${operation.key} got no response`);
         await ask(operation, false);
       };
       await Promise.all(operations.flatMap((operation) => Array.from({ length: 4 }, (_, i) => ask(operation, i < 2))));

@@ -7,7 +7,7 @@ import { gate } from "../kit/gate.js";
 import { settled, until } from "../kit/until.js";
 import { listening } from "./servers.js";
 
-/** What goes wrong in other libraries, once each. */
+/** Mistakes that other libraries make, one test each. */
 let store: Store;
 beforeEach(async () => {
   store = await open("memory:");
@@ -35,7 +35,7 @@ async function expressApp(
 }
 
 describe("traps", () => {
-  test("a handler that changes the body: the outcome is kept under the key and fingerprint that were asked with", async () => {
+  test("if the handler changes the body, the outcome is stored with the key and fingerprint of the request", async () => {
     let runs = 0;
     const send = await expressApp((app) => {
       app.post("/orders", idempotency({ store, scope: "" }), (request, response) => {
@@ -51,7 +51,7 @@ describe("traps", () => {
     expect((await send("/orders", "k", { amount: 999, added: true })).status).toBe(422);
   });
 
-  test("a body that the framework has parsed counts by its meaning", async () => {
+  test("a body that the framework has parsed is compared by its value", async () => {
     const send = await expressApp((app) => {
       app.post("/orders", idempotency({ store, scope: "" }), (_request, response) => void response.json({}));
     });
@@ -60,7 +60,7 @@ describe("traps", () => {
     expect((await send("/orders", "k", { a: 1, b: 3 })).status).toBe(422);
   });
 
-  test("a body that somebody has read away is an error, not an empty body", async () => {
+  test("a body that other middleware has consumed is an error, not an empty body", async () => {
     const send = await expressApp((app) => {
       app.post("/orders", idempotency({ store, scope: "" }), (_request, response) => void response.json({}));
       app.use(
@@ -82,7 +82,7 @@ describe("traps", () => {
     expect([refused.status, await refused.text()]).toEqual([500, expect.stringContaining("was read before")]);
   });
 
-  test("a late worker does not overwrite the newer result", async () => {
+  test("an attempt that returns late does not overwrite the newer result", async () => {
     let letGo = () => {};
     const stuck = new Promise<void>((go) => {
       letGo = go;
@@ -95,7 +95,7 @@ describe("traps", () => {
       },
       { store, scope: "", timeoutMs: 400, graceMs: 1 },
     );
-    // The first one hangs, is given up, and comes back when the second one has long answered.
+    // The first attempt hangs and is given up. It returns long after the second attempt has responded.
     expect((await handler(post("k"))).status).toBe(504);
     expect(await (await handler(post("k"))).json()).toEqual({ attempt: 2 });
     letGo();
@@ -103,9 +103,9 @@ describe("traps", () => {
     expect(await (await handler(post("k"))).json()).toEqual({ attempt: 2 });
   });
 
-  test("a crash does not leave 409 behind for a day: the lease is over, the next one runs", async () => {
+  test("after a crash a key answers 409 only until the lease expires, then the next request runs", async () => {
     const crashed = { store, scope: "", leaseMs: 50 };
-    // What a process that died in its handler leaves in the store: a begin, and nobody who renews it.
+    // A process that died in its handler leaves a begin whose lease is not renewed.
     const dead = Object.create(store, { onLost: { value: () => () => {} } }) as Store;
     const released = gate();
     let release = () => {};
@@ -126,7 +126,7 @@ describe("traps", () => {
     const handler = idempotent(() => Response.json({ attempt: currentAttempt()?.number }), crashed);
     const statuses = new Set<number>();
     let response = await handler(post("k"));
-    await until("the lease is over", async () => {
+    await until("the lease has expired", async () => {
       if (response.status !== 409) return true;
       statuses.add(response.status);
       response = await handler(post("k"));
@@ -137,12 +137,12 @@ describe("traps", () => {
     release();
   });
 
-  test("bytes are never decoded as text", async () => {
+  test("bodies are never decoded as text", async () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, i) => i);
     const handler = idempotent(async (request) => new Response(await request.arrayBuffer()), { store, scope: "" });
     for (let i = 0; i < 2; i++) expect(new Uint8Array(await (await handler(post("k", bytes))).arrayBuffer())).toEqual(bytes);
     const similar = bytes.slice();
-    // As text both would be the same replacement character.
+    // Decoded as text, both would be the same replacement character.
     similar[200] = 201;
     expect((await handler(post("k", similar))).status).toBe(422);
   });
@@ -168,7 +168,7 @@ describe("traps", () => {
     expect(await (await send("/b/orders", "k")).json()).toEqual({ runs: 2 });
   });
 
-  test("a second request that fails does not free the first one's key", async () => {
+  test("a second request that fails does not free the key of the first", async () => {
     let letGo = () => {};
     const held = new Promise<void>((go) => {
       letGo = go;
@@ -192,7 +192,7 @@ describe("traps", () => {
     expect(runs).toBe(1);
   });
 
-  test("the body is no part of the key: the key with another body does not execute", async () => {
+  test("the body is not part of the key: the same key with another body does not execute", async () => {
     let runs = 0;
     const handler = idempotent(() => Response.json({ runs: ++runs }), { store, scope: "" });
     await handler(post("k", "a"));
@@ -200,7 +200,7 @@ describe("traps", () => {
     expect(runs).toBe(1);
   });
 
-  test("an error after part of the response was written is answered as an error, alone", async () => {
+  test("an error after part of the response was written gets the error response, without that part", async () => {
     const send = await expressApp((app) => {
       app.post("/orders", idempotency({ store, scope: "" }), (_request, response, next) => {
         response.status(200).write("half of it");
@@ -214,7 +214,7 @@ describe("traps", () => {
     expect([response.status, await response.text()]).toEqual([500, "broken"]);
   });
 
-  test("HEAD has the length of a body that is not there, also when it is replayed", async () => {
+  test("HEAD has the content-length of the body that it omits, also when it is replayed", async () => {
     const server = express().use(idempotency({ store, scope: "", methods: ["HEAD"] }), (_request, response) => {
       response.setHeader("content-length", 50_000_000);
       response.end();
@@ -227,7 +227,7 @@ describe("traps", () => {
     }
   });
 
-  test("whoever answers twice is heard once", async () => {
+  test("of a handler that responds twice only the first response is sent", async () => {
     const send = await expressApp((app) => {
       app.post("/orders", idempotency({ store, scope: "" }), (_request, response) => {
         response.writeHead(201, "Made", ["x-a", "1", "set-cookie", "a=1", "set-cookie", "b=2"]);
@@ -244,7 +244,7 @@ describe("traps", () => {
   });
 });
 
-test("10,000 duplicates of one key at once: one execution, one answer, few round trips", async () => {
+test("10,000 concurrent duplicates of one key cause one execution and few round trips, and all get the same response", async () => {
   let runs = 0;
   const all = gate();
   const handler = idempotent(
@@ -256,12 +256,12 @@ test("10,000 duplicates of one key at once: one execution, one answer, few round
     { store, scope: "", onRunning: "wait" },
   );
   const asking = Array.from({ length: 10_000 }, async () => await (await handler(post("k"))).text());
-  // The others find the key running.
+  // The other requests find the key running.
   await settled();
   all.open();
   const answers = await Promise.all(asking);
   expect(new Set(answers)).toEqual(new Set(['{"runs":1}']));
   expect(runs).toBe(1);
-  // They ask together: the store is not asked ten thousand times.
+  // The requests share reads: the store does not get ten thousand.
   expect(store.metrics.flushes).toBeLessThan(200);
 });

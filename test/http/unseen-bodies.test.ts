@@ -12,7 +12,7 @@ import { idempotency as forKoa } from "onceflow/http/koa";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { listening } from "./servers.js";
 
-/** Bodies that the middleware did not see in 0.1.0: another body under the same key was answered with the first response. */
+/** Bodies that version 0.1.0 did not see: another body with the same key got the first response. */
 let store: Store;
 let runs = 0;
 const bodies: string[] = [];
@@ -32,7 +32,7 @@ interface Got {
   readonly replayed: boolean;
 }
 
-/** Sends a POST over HTTP/2; `length`: with content-length. */
+/** Sends a POST over HTTP/2, with a content-length if `length`. */
 function postHttp2(url: string, key: string, body: string, length: boolean): Promise<Got> {
   return new Promise((resolve, reject) => {
     const session = connect(url);
@@ -52,7 +52,7 @@ function postHttp2(url: string, key: string, body: string, length: boolean): Pro
         resolve({ status: Number(headers[":status"]), replayed: headers["idempotent-replayed"] === "true" });
       });
     });
-    // In two frames: the second one arrives later than the head of the request.
+    // Two frames: the second arrives after the head of the request.
     const half = Math.floor(body.length / 2);
     if (half > 0) sent.write(body.slice(0, half));
     setImmediate(() => sent.end(body.slice(half)));
@@ -88,7 +88,7 @@ const http2Servers: Record<string, () => Promise<{ readonly url: string; close()
 };
 
 describe.each(Object.keys(http2Servers))("HTTP/2 on %s", (name) => {
-  test.each([false, true])("another body is refused, the handler gets the whole body (content-length: %s)", async (length) => {
+  test.each([false, true])("another body is refused, and the handler gets the whole body (content-length: %s)", async (length) => {
     const server = await (http2Servers[name] as (typeof http2Servers)[string])();
     onTestFinished(() => void server.close());
     const key = newKey();
@@ -146,7 +146,7 @@ const skippingParsers: Record<string, () => Parameters<typeof listening>[0]> = {
   },
 };
 
-test.each(Object.keys(skippingParsers))("%s: a body that the parser skipped counts by its bytes", async (name) => {
+test.each(Object.keys(skippingParsers))("%s: a body that the parser skipped is compared by its bytes", async (name) => {
   const server = await listening((skippingParsers[name] as (typeof skippingParsers)[string])());
   onTestFinished(() => server.close());
   const send = async (key: string, type: string, body: string) => {
@@ -158,7 +158,7 @@ test.each(Object.keys(skippingParsers))("%s: a body that the parser skipped coun
   expect(await send(key, "text/plain", "first")).toEqual([201, false]);
   expect(await send(key, "text/plain", "first")).toEqual([201, true]);
   expect(await send(key, "text/plain", "another")).toEqual([422, false]);
-  // An empty object that was parsed is a body that was seen.
+  // A parsed empty object is a body that the middleware has seen.
   const empty = newKey();
   expect(await send(empty, "application/json", "{}")).toEqual([201, false]);
   expect(await send(empty, "application/json", "{ }")).toEqual(name.startsWith("express") ? [201, true] : [422, false]);
@@ -166,7 +166,7 @@ test.each(Object.keys(skippingParsers))("%s: a body that the parser skipped coun
   expect(runs).toBe(2);
 });
 
-test("a body that was read away, with an empty object in its place, is an error", async () => {
+test("a body that was consumed and replaced by an empty object is an error", async () => {
   const app = express5();
   app.use(async (request, _response, next) => {
     for await (const _chunk of request);
@@ -181,7 +181,7 @@ test("a body that was read away, with an empty object in its place, is an error"
   const send = (body: string) => fetch(`${server.url}/orders`, { method: "POST", headers: { "idempotency-key": newKey() }, body });
   const refused = await send("text");
   expect([refused.status, await refused.text()]).toEqual([500, expect.stringContaining("was read before")]);
-  // Without a body there is nothing to see.
+  // A request without a body is accepted.
   expect((await send("")).status).toBe(200);
   expect(runs).toBe(1);
 });

@@ -14,7 +14,7 @@ import { idempotency as forKoa } from "onceflow/http/koa";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { listening, type Server } from "./servers.js";
 
-/** Requests, and the records that version 0.1.0 made of them: what it asked `once` for, and the outcome. */
+/** Requests and the records that version 0.1.0 wrote for them: the options that it passed to `once`, and the outcome. */
 interface Fixture {
   readonly name: string;
   readonly request: { readonly path: string; readonly type: string; readonly body: string };
@@ -117,7 +117,7 @@ describe("a duplicate of a request of 0.1.0", () => {
     expect(executed).toEqual([]);
   });
 
-  test.each(titled)("whose attempt failed runs as the next attempt, with the same effect key: %s", async (_title, fixture) => {
+  test.each(titled)("runs as the next attempt with the same effect key if the first attempt failed: %s", async (_title, fixture) => {
     const store = await storeWith();
     let effectKey = "";
     const { scope, key: name, fingerprint } = fixture;
@@ -134,17 +134,20 @@ describe("a duplicate of a request of 0.1.0", () => {
     expect(executed).toHaveLength(1);
   });
 
-  test.each(["used", "routed", "mounted"])("is found where 0.1.0 executed two spellings under one key: %s", async (kind) => {
-    const both = fixtures.filter(({ name }) => name === `express 5 ${kind}`);
-    expect(both.map(({ request }) => request.path)).toEqual(["/orders/AbC", "/Orders/AbC/"]);
-    const server = await start(`express 5 ${kind}`, await storeWith(...both));
-    onTestFinished(() => server.close());
-    for (const fixture of both) expect(await post(server, fixture)).toEqual(replayed);
-    expect(executed).toEqual([]);
-  });
+  test.each(["used", "routed", "mounted"])(
+    "gets the stored response of its spelling if 0.1.0 executed two spellings with one key: %s",
+    async (kind) => {
+      const both = fixtures.filter(({ name }) => name === `express 5 ${kind}`);
+      expect(both.map(({ request }) => request.path)).toEqual(["/orders/AbC", "/Orders/AbC/"]);
+      const server = await start(`express 5 ${kind}`, await storeWith(...both));
+      onTestFinished(() => server.close());
+      for (const fixture of both) expect(await post(server, fixture)).toEqual(replayed);
+      expect(executed).toEqual([]);
+    },
+  );
 });
 
-test.each(["used", "mounted"])("another spelling of a request of 0.1.0 is refused: %s", async (kind) => {
+test.each(["used", "mounted"])("another spelling of the path of a request of 0.1.0 is refused: %s", async (kind) => {
   const [first, other] = fixtures.filter(({ name }) => name === `express 5 ${kind}`) as [Fixture, Fixture];
   const folded = { ...first, scope: "http POST /orders/abc me", request: { ...first.request, path: "/orders/abc" } };
   const server = await start(first.name, await storeWith(kind === "used" ? folded : first));

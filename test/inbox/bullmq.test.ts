@@ -8,7 +8,7 @@ import { boundMs, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(bullmq, (serverOf) => {
-  test.concurrent("a job has the handler's result; a dead letter is a failed job that BullMQ does not try again", async (t) => {
+  test.concurrent("a job gets the handler's result, and a dead letter is a failed job that BullMQ does not retry", async (t) => {
     const connection = { url: serverOf(t), maxRetriesPerRequest: null };
     const name = `onceflow-${randomUUID()}`;
     const queue = new Queue(name, { connection });
@@ -23,7 +23,7 @@ brokerSuite(bullmq, (serverOf) => {
     t.onTestFinished(() => worker.close());
     const [good, bad] = await queue.addBulk(["good", "bad"].map((data) => ({ name: "order", data, opts: { attempts: 5 } })));
     const ended = async () => (await queue.getJobCountByTypes("completed", "failed")) === 2 || undefined;
-    await poll(boundMs, ended, () => "they did not end");
+    await poll(boundMs, ended, () => "the jobs did not end");
     expect((await queue.getJob(good?.id ?? ""))?.returnvalue).toBe("shipped good");
     const failed = await queue.getJob(bad?.id ?? "");
     expect(failed).toMatchObject({ failedReason: expect.stringContaining("dead letter"), attemptsStarted: 1 });

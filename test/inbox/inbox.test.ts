@@ -57,7 +57,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     test(name, async ({ skip }) => (missing === undefined ? await body(randomUUID()) : skip(missing)));
   const inboxOf = (consumer: string, options: Partial<InboxOptions> = {}) => createInbox(store, { consumer, key: charge, ...options });
 
-  on("handles a message once, and knows copies and resends of it again", async (consumer) => {
+  on("handles a message once, and recognises its copies and resends", async (consumer) => {
     const inbox = inboxOf(consumer);
     const effects = new EffectLedger({ honoursKeys: false });
     const fn = ({ payload }: Message<Payment>, { effectKey, attempt }: { effectKey: string; attempt: number }) => {
@@ -75,7 +75,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(inbox.metrics).toEqual({ processed: 2, duplicates: 2, held: 0, retried: 0, dead: 0, deadLettersRetried: 0, redriven: 0 });
   });
 
-  on("runs one of many copies that come at once; the others wait for its result", async (consumer) => {
+  on("handles one of many concurrent copies, and the others wait for its result", async (consumer) => {
     const inbox = inboxOf(consumer);
     let calls = 0;
     const message = paymentOf("o-1");
@@ -93,7 +93,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(all.map((handled) => "result" in handled && handled.result)).toEqual(Array(10).fill(1));
   });
 
-  on("counts attempts, and puts aside what fails too often, with its history", async (consumer) => {
+  on("counts attempts, and makes a message that fails too often a dead letter with its history", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 3, backoffMs: 100 });
     const seen: string[] = [];
     const fn = (_: Message, { effectKey }: { effectKey: string }) => {
@@ -223,7 +223,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect((await inspect(store, { scope: `inbox ${consumer}`, key: "o-2-charge" }))?.attempts.at(-1)).toMatchObject({ note: "discarded" });
   });
 
-  on("makes what says that it is permanent a dead letter at once", async (consumer) => {
+  on("makes a message a dead letter at once if its handler throws a PermanentError", async (consumer) => {
     const inbox = inboxOf(consumer);
     const handled = await inbox.handle(paymentOf("o-1"), () => {
       throw new PermanentError("cancelled", { cause: new Error("by the customer") });
@@ -238,7 +238,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(letter?.error.cause).toMatchObject({ message: "by the customer" });
   });
 
-  on("puts aside another message under a key that is taken, and leaves the first as it is", async (consumer) => {
+  on("makes a different message with a used key a dead letter, and leaves the first unchanged", async (consumer) => {
     const inbox = inboxOf(consumer);
     await inbox.handle(paymentOf("o-1", "m-1", 10), () => "ten");
     for (const replayed of [undefined, true]) {
@@ -255,7 +255,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await lenient.handle(paymentOf("o-1", "m-3", 12), boom)).toEqual({ status: "duplicate", result: "ten" });
   });
 
-  on("puts aside a message whose key cannot be made", async (consumer) => {
+  on("makes a message whose key function fails a dead letter", async (consumer) => {
     const inbox = inboxOf(consumer);
     const message = { id: "m-1", payload: { amount: 1 } };
     const handled = await inbox.handle(message, boom);
@@ -265,7 +265,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await inbox.retry("unkeyed:m-1", () => "by hand")).toMatchObject({ status: "processed", result: "by hand" });
   });
 
-  /** What a process leaves that dies in its handler: an attempt that nobody renews. */
+  /** Writes what a process leaves that died in its handler: an attempt whose lease is not renewed. */
   async function diesAt(consumer: string, attempt: number, aloneMs?: number): Promise<void> {
     const id = { scope: `inbox ${consumer}`, key: "o-1-charge" };
     const begin = {
@@ -276,7 +276,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     store.release(begin.owner, id);
   }
 
-  on("puts aside what kills its process again and again, without running it once more", async (consumer) => {
+  on("makes a message that killed its process too often a dead letter without running it again", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
     const message = paymentOf("o-1", "m-1");
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
@@ -288,26 +288,26 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(letter?.message).toEqual(message);
   });
 
-  on("holds no death against a message that was handled beside others, as 0.1.0 did", async (consumer) => {
+  on("does not count a death against a message that was handled with others, as 0.1.0 did", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
     for (let attempt = 1; attempt <= 3; attempt += 1) await diesAt(consumer, attempt);
-    // It lived for longer than it was alone.
+    // The process lived longer than the message was alone.
     for (const attempt of [4, 5]) await diesAt(consumer, attempt, 59);
     expect(await inbox.handle(paymentOf("o-1", "m-1"), () => "done")).toMatchObject({ status: "processed", attempt: 7, result: "done" });
     expect(await inbox.deadLetters()).toEqual([]);
   });
 
-  on("clears a suspect whose attempt ended, however it ended", async (consumer) => {
+  on("clears a suspect when its attempt ends, with or without an error", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 5, leaseMs: 60, backoffMs: 0 });
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
     const message = paymentOf("o-1", "m-1");
     expect(await inbox.handle(message, boom)).toMatchObject({ status: "retry", attempt: 4 });
     await diesAt(consumer, 5);
-    // One death since then: it needs no begin of its own.
+    // One death since then, so it is not handled alone.
     expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed", attempt: 6 });
   });
 
-  on("handles a suspect by itself: what runs ends first, and what comes meanwhile waits", async (consumer) => {
+  on("handles a suspect alone: running messages end first, and new messages wait", async (consumer) => {
     const inbox = inboxOf(consumer, { leaseMs: 5000 });
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
     const said: string[] = [];
@@ -332,7 +332,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(said.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
   });
 
-  on("lets others in again where a suspect takes long", async (consumer) => {
+  on("handles other messages again if a suspect takes long", async (consumer) => {
     const inbox = inboxOf(consumer, { leaseMs: 60 });
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
     let end = () => {};
@@ -348,7 +348,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect((await suspect).status).toBe("processed");
   });
 
-  on("lets others go on where they take longer than the suspect can wait", async (consumer) => {
+  on("lets other messages continue if they take longer than the suspect can wait", async (consumer) => {
     const inbox = inboxOf(consumer, { leaseMs: 60 });
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
     let end = () => {};
@@ -368,7 +368,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed" });
   });
 
-  on("counts anew when the key is new again", async (consumer) => {
+  on("counts attempts from zero when the key's record has expired", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, retentionMs: 1 });
     expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "retry", attempt: 1 });
     expect(await inbox.handle(paymentOf("o-1"), () => 1)).toMatchObject({ status: "processed" });
@@ -376,7 +376,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "dead" });
   });
 
-  on("holds a copy of what takes longer than it can wait", async (consumer) => {
+  on("holds a copy if the first takes longer than the copy can wait", async (consumer) => {
     const inbox = inboxOf(consumer, { waitMs: 0 });
     let end = () => {};
     let began = () => {};
@@ -402,7 +402,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(inbox.metrics).toMatchObject({ held: 1, processed: 1, duplicates: 1 });
   });
 
-  on("handles a batch: one begin for all, an outcome for each, copies as the first of them", async (consumer) => {
+  on("handles a batch with one begin for all and an outcome for each, and a copy gets the outcome of the first", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2 });
     const calls = new Map<string, number>();
     const messages = Array.from({ length: 60 }, (_, i) => paymentOf(`o-${i % 40}`, `m-${i}`));
@@ -410,7 +410,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const batch = [...messages, { id: "no-key", payload: {} as Payment }, paymentOf("o-1", "other", 99)];
     const handled = await inbox.handleBatch(batch, async ({ payload }) => {
       calls.set(payload.order, (calls.get(payload.order) ?? 0) + 1);
-      // All have begun before the first one ends: they share a flush, which takes 512 of them.
+      // All begin before the first one ends, because they share a flush, which has room for 512.
       await settled();
       if (payload.order === "o-7") boom();
       return payload.order;
@@ -423,7 +423,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const flushes = store.metrics.flushes - before.flushes;
     const started = store.metrics.started - before.started;
     expect(started).toBe(42);
-    // One for each message and each settle would be 82.
+    // One flush for each begin and each settle would be 82.
     if (place !== "Redis") expect(flushes).toBeLessThan(60);
     expect(inbox.metrics).toMatchObject({ processed: 39, retried: 1, dead: 2 });
   });
@@ -492,7 +492,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
       expect((await rows()).filter((name) => name.startsWith(consumer))).toEqual(orders.filter((order) => !order.endsWith("3")));
     });
 
-    inTx("a COMMIT that fails is an attempt that failed, and in the end a dead letter", async (consumer) => {
+    inTx("a COMMIT that fails is a failed attempt, and in the end the message is a dead letter", async (consumer) => {
       if (place === "SQLite") return;
       const inbox = inboxOf(consumer, { tx: true, attemptsMax: 2 });
       await store.transact((tx) => insert(tx, consumer));

@@ -8,7 +8,7 @@ import { boundMs, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(kafka, (serverOf) => {
-  test.concurrent("a partition keeps its order while a message is tried again; what is no value is null; keys order", async (t) => {
+  test.concurrent("a partition keeps its order while a message is retried, a message without a value is null, and keys keep the order", async (t) => {
     const client = new Kafka({ brokers: serverOf(t).split(","), logLevel: logLevel.NOTHING });
     const topic = `onceflow-${randomUUID()}`;
     const producer = client.producer();

@@ -15,15 +15,15 @@ const boundMs = 20_000;
 type Doomed = Omit<InboxDoom, "url" | "providerUrl">;
 
 interface Death extends Doomed {
-  /** In the store, when the process has died. */
+  /** The state of the record when the process has died. */
   readonly left: "absent" | "running" | "completed" | "failed";
-  /** What the broker, or whoever redrives, is answered next; and how often the provider was called by then. */
+  /** The answer to the next delivery or retry, and how often the provider was called by then. */
   readonly next: Handled["status"] | "discarded";
   readonly attempt?: number;
   readonly calls: number;
 }
 
-/** What is true if a process dies while it handles a message. */
+/** A process dies while it handles a message. */
 const handling: readonly Death[] = [
   { act: "handle", dieAt: "before begin", left: "absent", next: "processed", attempt: 1, calls: 1 },
   { act: "handle", dieAt: "after begin", left: "running", next: "processed", attempt: 2, calls: 1 },
@@ -31,21 +31,21 @@ const handling: readonly Death[] = [
   { act: "handle", dieAt: "after call", left: "running", next: "processed", attempt: 2, calls: 2 },
   { act: "handle", dieAt: "before settle", left: "running", next: "processed", attempt: 2, calls: 2 },
   { act: "handle", dieAt: "after settle", left: "completed", next: "duplicate", calls: 1 },
-  // Its last attempt fails: the dead letter is not written, or it is.
+  // The last attempt fails, and the process dies before or after the dead letter is written.
   { act: "handle", then: "fails", dieAt: "before settle", left: "running", next: "dead", attempt: 2, calls: 2 },
   { act: "handle", then: "fails", dieAt: "after settle", left: "failed", next: "dead", attempt: 1, calls: 1 },
 ];
 
-/** … or redrives or discards a dead letter, for which the provider was called once before. */
-const redriving: readonly Death[] = [
-  { act: "redrive", dieAt: "before begin", left: "failed", next: "processed", attempt: 2, calls: 2 },
-  { act: "redrive", dieAt: "after begin", left: "failed", next: "processed", attempt: 3, calls: 2 },
-  { act: "redrive", dieAt: "after call", left: "failed", next: "processed", attempt: 3, calls: 3 },
-  { act: "redrive", dieAt: "before settle", left: "failed", next: "processed", attempt: 3, calls: 3 },
-  { act: "redrive", dieAt: "after settle", left: "failed", next: "duplicate", calls: 2 },
-  { act: "redrive", dieAt: "before resolve", left: "failed", next: "duplicate", calls: 2 },
-  { act: "redrive", dieAt: "after resolve", left: "completed", next: "duplicate", calls: 2 },
-  { act: "redrive", then: "fails", dieAt: "before settle", left: "failed", next: "dead", attempt: 3, calls: 3 },
+/** A process dies while it retries or discards a dead letter, for which the provider was called once before. */
+const retrying: readonly Death[] = [
+  { act: "retry", dieAt: "before begin", left: "failed", next: "processed", attempt: 2, calls: 2 },
+  { act: "retry", dieAt: "after begin", left: "failed", next: "processed", attempt: 3, calls: 2 },
+  { act: "retry", dieAt: "after call", left: "failed", next: "processed", attempt: 3, calls: 3 },
+  { act: "retry", dieAt: "before settle", left: "failed", next: "processed", attempt: 3, calls: 3 },
+  { act: "retry", dieAt: "after settle", left: "failed", next: "duplicate", calls: 2 },
+  { act: "retry", dieAt: "before resolve", left: "failed", next: "duplicate", calls: 2 },
+  { act: "retry", dieAt: "after resolve", left: "completed", next: "duplicate", calls: 2 },
+  { act: "retry", then: "fails", dieAt: "before settle", left: "failed", next: "dead", attempt: 3, calls: 3 },
   { act: "discard", dieAt: "before resolve", left: "failed", next: "discarded", calls: 1 },
   { act: "discard", dieAt: "after resolve", left: "completed", next: "discarded", calls: 1 },
 ];
@@ -53,8 +53,8 @@ const redriving: readonly Death[] = [
 const inTransactions: readonly Death[] = [
   { act: "handle", tx: true, dieAt: "before commit", left: "running", next: "processed", attempt: 2, calls: 1 },
   { act: "handle", tx: true, dieAt: "after commit", left: "completed", next: "duplicate", calls: 1 },
-  { act: "redrive", tx: true, dieAt: "before commit", left: "failed", next: "processed", attempt: 3, calls: 1 },
-  { act: "redrive", tx: true, dieAt: "after commit", left: "failed", next: "duplicate", calls: 1 },
+  { act: "retry", tx: true, dieAt: "before commit", left: "failed", next: "processed", attempt: 3, calls: 1 },
+  { act: "retry", tx: true, dieAt: "after commit", left: "failed", next: "duplicate", calls: 1 },
 ];
 
 interface Scene {
@@ -80,7 +80,7 @@ async function sceneOf(context: TestContext, database: CrashDatabase, tx: boolea
   };
 }
 
-/** What it says at its end, or that it was killed. */
+/** Returns the output of the process, or "killed". */
 async function live(doom: InboxDoom): Promise<unknown> {
   const { signal, stdout } = await new Program("inbox/programs/worker", [JSON.stringify(doom)], { onEnd: () => {} }).ended;
   return signal === "SIGKILL" ? "killed" : JSON.parse(stdout);
@@ -89,7 +89,7 @@ async function live(doom: InboxDoom): Promise<unknown> {
 async function dies(death: Death, { database, provider, store, inbox, live, handle }: Scene): Promise<void> {
   const { act, tx = false } = death;
   const fails = handle({ act: "handle", then: "fails" });
-  if (act === "redrive" || act === "discard") expect((await inbox.handle(message, fails)).status).toBe("dead");
+  if (act === "retry" || act === "discard") expect((await inbox.handle(message, fails)).status).toBe("dead");
 
   expect(await live(death)).toBe("killed");
   const reading = await store.read({ scope: "inbox killed", key: "o-1" });
@@ -98,22 +98,22 @@ async function dies(death: Death, { database, provider, store, inbox, live, hand
   if (death.left === "failed") expect((await inbox.deadLetter("o-1"))?.message).toEqual(message);
 
   if (death.next === "discarded") {
-    // Nor does it wait for one that is dead: its lease has to be over.
+    // discard() does not wait for the dead process either: try until its lease has expired.
     const discarded = () =>
       inbox.discard("o-1").then(
         () => true,
         (error: { code?: string }) => (error.code === "RUNNING" ? undefined : Promise.reject(error)),
       );
-    await poll(boundMs, discarded, () => "it was never discarded");
+    await poll(boundMs, discarded, () => "the message was never discarded");
     expect(await inbox.handle(message, fails)).toEqual({ status: "duplicate" });
   } else {
     const handler = handle({ act, ...(death.then && { then: death.then }), tx });
-    // A redrive does not wait for one that is under way; whether that one is dead, its lease has to tell.
+    // retry() does not wait for an attempt in progress: try until the lease of the dead process has expired.
     const ask = async () => {
-      const handled = await (act === "redrive" ? inbox.retry("o-1", handler) : inbox.handle(message, handler));
+      const handled = await (act === "retry" ? inbox.retry("o-1", handler) : inbox.handle(message, handler));
       return handled.status === "held" ? undefined : handled;
     };
-    const handled = await poll(boundMs, ask, () => "it was held for ever");
+    const handled = await poll(boundMs, ask, () => "the message stayed held");
     expect(handled).toMatchObject({ status: death.next, ...(death.attempt && { attempt: death.attempt }) });
     if (death.next !== "dead")
       expect(await inbox.handle(message, handler)).toEqual({ status: "duplicate", result: { attempt: expect.any(Number) } });
@@ -128,12 +128,12 @@ async function dies(death: Death, { database, provider, store, inbox, live, hand
 const places = {
   SQLite: {
     open: ({ onTestFinished }: TestContext) => sqliteDatabase(onTestFinished),
-    deaths: [...handling, ...redriving, ...inTransactions],
+    deaths: [...handling, ...retrying, ...inTransactions],
   },
   PostgreSQL: {
     open: ({ onTestFinished, skip }: TestContext) => (server.ok ? postgresDatabase(server.url, onTestFinished) : skip(server.reason)),
-    // What is written, and when, is the same: some points have to do.
-    deaths: [...handling, ...redriving, ...inTransactions].filter(({ tx }, i) => tx || i % 5 === 3),
+    // The writes and their order are the same as on SQLite, so some of the points are enough.
+    deaths: [...handling, ...retrying, ...inTransactions].filter(({ tx }, i) => tx || i % 5 === 3),
   },
 };
 
@@ -142,11 +142,11 @@ describe.each(Object.entries(places))("an inbox on %s whose process is killed", 
     await dies(death, await sceneOf(context, await openDatabase(context), death.tx));
   });
 
-  test.concurrent("in the middle of a batch: what was done is done, the rest is handled", async (context) => {
+  test.concurrent("in the middle of a batch: finished messages are duplicates, and the others are handled", async (context) => {
     const { live, inbox, handle, provider } = await sceneOf(context, await openDatabase(context), false);
     expect(await live({ act: "batch", dieAt: "after call" })).toBe("killed");
     const handled = await inbox.handleBatch(batch, handle({ act: "batch" }));
-    // The second one had ended. Whether its outcome was written depends on the server, which may finish a statement of a dead client.
+    // The second message had ended. Whether its outcome was written depends on the server, which may finish a statement of a dead client.
     const done = handled.map(({ status }) => status === "duplicate");
     expect([done[0] || !done[1], done[2], done[3]]).toEqual([true, false, false]);
     expect(handled).toMatchObject(
@@ -158,7 +158,7 @@ describe.each(Object.entries(places))("an inbox on %s whose process is killed", 
   });
 
   test.concurrent.for(["before settle", "after settle"] as const)(
-    "when it hands a suspect back, %s: that counts for nothing",
+    "when it returns a suspect to the queue, %s: that death is not counted",
     async (dieAt, context) => {
       const { live, inbox, handle, provider } = await sceneOf(context, await openDatabase(context), false);
       for (let death = 1; death <= 2; death += 1) expect(await live({ act: "handle", then: "kills" })).toBe("killed");
@@ -167,17 +167,17 @@ describe.each(Object.entries(places))("an inbox on %s whose process is killed", 
         const handled = await inbox.handle(message, handle({ act: "handle" }));
         return handled.status === "held" ? undefined : handled;
       };
-      expect(await poll(boundMs, ask, () => "it was held for ever")).toMatchObject({ status: "processed" });
+      expect(await poll(boundMs, ask, () => "the message stayed held")).toMatchObject({ status: "processed" });
       const [effectKey = ""] = provider.effects.keys();
       expect([provider.effects.rawCalls(effectKey), provider.effects.applied(effectKey)]).toEqual([3, 1]);
       expect(await inbox.deadLetters()).toEqual([]);
     },
   );
 
-  test.concurrent("by every attempt: the message is a dead letter in the end, and kills nobody more", async (context) => {
+  test.concurrent("by every attempt of a message: the message becomes a dead letter and kills no other process", async (context) => {
     const { live, inbox, provider } = await sceneOf(context, await openDatabase(context), false);
     const poison = { act: "handle", then: "kills" } as const;
-    // Two deaths make it a suspect; by itself it may die as often as attempts are allowed.
+    // Two deaths make the message a suspect. Handled alone, it may then kill as many processes as there are attempts.
     for (let death = 1; death <= 4; death += 1) expect(await live(poison)).toBe("killed");
     expect(await live(poison)).toMatchObject({ status: "dead", attempt: 7, error: { code: "ATTEMPTS_EXHAUSTED" } });
     expect(await live(poison)).toMatchObject({ status: "dead", attempt: 7, replayed: true });

@@ -9,7 +9,7 @@ import { boundMs, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(nats, (serverOf) => {
-  test.concurrent("a message is named by its publisher, else by its place; a consumer that acknowledges otherwise is refused", async (t) => {
+  test.concurrent("the id of a message is its publisher's, otherwise its position in the stream; a consumer with another acknowledgement policy is refused", async (t) => {
     const connection = await connect({ servers: serverOf(t) });
     t.onTestFinished(() => connection.close());
     const name = `onceflow-${randomUUID()}`;

@@ -21,7 +21,7 @@ interface Where {
   readonly name: string;
 }
 
-/** One message that ends its process among healthy ones: those are handled, and the one is a dead letter. */
+/** Sends one message that kills its process among healthy ones. Expects that the healthy ones are handled and the other is a dead letter. */
 export async function poisonAmongHealthy(t: TestContext, { broker, queue, server, name }: Where, { death, consumers }: Poisoning) {
   const folder = temporaryFolder(t.onTestFinished);
   const storeUrl = `sqlite:${join(folder, "inbox.db")}`;
@@ -42,7 +42,7 @@ export async function poisonAmongHealthy(t: TestContext, { broker, queue, server
     return (letters > 0 && letters === left && effects.keys().length === healthy) || undefined;
   };
   const sofar = () =>
-    `${supervised.deaths} deaths, ${effects.keys().length} of ${healthy} were handled, ${letters} dead letters, ${left} not completed`;
+    `${supervised.deaths} deaths, ${effects.keys().length} of ${healthy} messages handled, ${letters} dead letters, ${left} not completed`;
   await poll(boundMs, isOver, sofar);
   const dead = await inbox.deadLetters();
   expect(dead.map(({ message, error }) => [message?.payload, (error as { code?: string }).code])).toEqual([
@@ -50,7 +50,7 @@ export async function poisonAmongHealthy(t: TestContext, { broker, queue, server
   ]);
   expect(effects.keys().map((key) => effects.applied(key))).toEqual(Array(healthy).fill(1));
   expect(calls(effects).length).toBe(healthy);
-  // Two beside others, then `attemptsMax` by itself.
+  // Two deaths while it is handled with others, then `attemptsMax` while it is handled alone.
   expect(supervised.deaths).toBeGreaterThanOrEqual(4);
   await poll(
     boundMs,

@@ -8,7 +8,7 @@ import { boundMs, calls, shop } from "./brokers/shop.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(rabbitmq, (serverOf) => {
-  test.concurrent("a message without an id: refused as a dead letter; handled, where the inbox has a key or the consumer an id", async (t) => {
+  test.concurrent("a message without an id becomes a dead letter, unless the inbox has a key function or the consumer an id function", async (t) => {
     const connection = await connect(serverOf(t));
     t.onTestFinished(() => connection.close());
     const channel = await connection.createChannel();
@@ -24,7 +24,7 @@ brokerSuite(rabbitmq, (serverOf) => {
       t.onTestFinished(stop);
     }
     const processed = () => consumers.filter(({ inbox }) => inbox.metrics.processed + inbox.metrics.dead === 1).length === 3 || undefined;
-    await poll(boundMs, processed, () => "not everything was handled");
+    await poll(boundMs, processed, () => "not all messages were handled");
     expect(consumers.map(({ inbox }) => inbox.metrics.processed)).toEqual([0, 1, 1]);
     expect(calls(effects)).toEqual([1, 1]);
     expect(await byId.deadLetters()).toMatchObject([

@@ -9,7 +9,7 @@ import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(redisStreams("redis"));
 brokerSuite(redisStreams("ioredis"), (serverOf) => {
-  test.concurrent("without a field the payload is all of them; a group that is there is joined; a deleted entry is nobody's", async (t) => {
+  test.concurrent("without a field option the payload has all fields, an existing group is joined, and a deleted entry is skipped", async (t) => {
     const client = new Redis(serverOf(t));
     t.onTestFinished(() => void client.disconnect());
     const stream = `onceflow-${randomUUID()}`;
@@ -35,9 +35,9 @@ brokerSuite(redisStreams("ioredis"), (serverOf) => {
     await poll(
       boundMs,
       async () => (seen.length > 0 ? await nonePending() : undefined),
-      () => "not everything was settled",
+      () => "not all messages were acknowledged",
     );
-    // A group that was lost is made again, from the beginning: nothing is handled twice.
+    // A lost group is created again and reads from the beginning: no message is handled twice.
     await client.xgroup("DESTROY", stream, "group");
     await client.xadd(stream, "*", "order", "order-2");
     await poll(
@@ -45,7 +45,7 @@ brokerSuite(redisStreams("ioredis"), (serverOf) => {
       () => seen.length > 1 || undefined,
       () => "the group was not made again",
     );
-    await poll(boundMs, nonePending, () => "not everything was settled");
+    await poll(boundMs, nonePending, () => "not all messages were acknowledged");
     expect(seen).toHaveLength(2);
     expect(Object.entries(seen[0] as object)).toEqual([
       ["order", "order-1"],

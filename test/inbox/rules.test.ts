@@ -16,7 +16,7 @@ const boom = () => {
 };
 const statuses = (handled: readonly Handled[]) => handled.map(({ status }) => status);
 
-/** A store in memory, whose flushes a test can look at, or break. */
+/** A memory store whose flushes a test can observe or break. */
 function storeWith(options: StoreOptions = {}, wrap: (backend: Backend) => Backend = (backend) => backend) {
   const ledger = createMemoryLedger();
   const flushes: (readonly Operation[])[] = [];
@@ -40,7 +40,7 @@ beforeEach(() => {
 
 const inboxOn = (options: Partial<InboxOptions> = {}) => createInbox(store, { consumer: "billing", ...options });
 
-describe("what is wrong is refused before anything is written", () => {
+describe("invalid input is refused before anything is written", () => {
   test.each([
     [{ attemptMax: 3 }, /attemptMax: is not an option; did you mean "attemptsMax"/],
     [{ consumer: "" }, /^consumer/],
@@ -74,7 +74,7 @@ describe("what is wrong is refused before anything is written", () => {
     [{ id: "", payload: 1 }, /^message.id/],
     [{ id: "m", payload: 1, key: 7 }, /^message.key/],
     [{ id: "m", payload: 1, orderKey: 7 }, /^message.orderKey/],
-    // Nobody would be helped by a dead letter that has lost it.
+    // A dead letter without its message would be of no use.
     [{ id: "m", payload: { fn: () => {} } }, /^message.payload.fn/],
   ])("message %o", async (wrong, message) => {
     const { store: watched, flushes } = storeWith();
@@ -100,7 +100,7 @@ describe("what is wrong is refused before anything is written", () => {
 });
 
 describe("a key", () => {
-  test("is the producer's, else the broker's id, else what the option says", async () => {
+  test("is the result of the key option, otherwise the producer's id, otherwise the broker's id", async () => {
     const inbox = inboxOn();
     const keys: string[] = [];
     const note = (_: Message, { key }: { key: string }) => void keys.push(key);
@@ -110,7 +110,7 @@ describe("a key", () => {
     expect(keys).toEqual(["m-1", "order-1", "h"]);
   });
 
-  test("that is too long, or whose function throws, makes a dead letter", async () => {
+  test("that is too long, or whose function throws, makes the message a dead letter", async () => {
     const inbox = inboxOn();
     const long = { id: "x".repeat(600), payload: 1 };
     expect(await inbox.handle(long, boom)).toMatchObject({ status: "dead", error: { field: "key" } });
@@ -124,7 +124,7 @@ describe("a key", () => {
     expect(await picky.handle({ id: "n", payload: {} }, boom)).toMatchObject({ status: "dead", error: { name: "TypeError" } });
   });
 
-  test("tells other payloads apart: bytes, JSON in any order, and what is no JSON", async () => {
+  test("distinguishes payloads: bytes by content, JSON independent of the order of properties, and values that are not JSON", async () => {
     const inbox = inboxOn();
     const handle = (id: string, payload: unknown) => inbox.handle({ id, payload }, () => 1);
     for (const [id, first, same, other] of [
@@ -141,7 +141,7 @@ describe("a key", () => {
 });
 
 describe("a handler", () => {
-  test("that hangs is told to stop, given up, and tried again", async () => {
+  test("that hangs is aborted and retried", async () => {
     const inbox = inboxOn({ timeoutMs: 20, graceMs: 20 });
     let reason: unknown;
     const hang = (_: Message, { signal }: { signal: AbortSignal }) =>
@@ -155,7 +155,7 @@ describe("a handler", () => {
     expect(await inbox.handle({ id: "m", payload: 1 }, () => "at last")).toMatchObject({ status: "processed", attempt: 2 });
   });
 
-  test("says how long to wait, or the policy does, within its bound", async () => {
+  test("can set the delay before the next attempt, otherwise the policy sets it, up to a maximum", async () => {
     const afterMs = async (id: string, options: Partial<InboxOptions>, error: Error, times = 1) => {
       const handled: Handled[] = [];
       for (let i = 0; i < times; i++)
@@ -174,7 +174,7 @@ describe("a handler", () => {
     expect(await afterMs("e", {}, Object.assign(new Error("wait"), { retryAfterMs: 77 }))).toEqual([77]);
   });
 
-  test("that throws what is no error, or nothing, has failed all the same", async () => {
+  test("that throws a value that is not an error, or undefined, has failed", async () => {
     const inbox = inboxOn({ attemptsMax: 1 });
     for (const [id, thrown] of [
       ["a", undefined],
@@ -189,7 +189,7 @@ describe("a handler", () => {
     expect(await inbox.deadLetters()).toHaveLength(3);
   });
 
-  test("may throw what another inbox has kept: it is its own failure here", async () => {
+  test("that throws a stored error of another inbox has failed itself", async () => {
     const dead = inboxOn({ consumer: "other", attemptsMax: 1 });
     await dead.handle({ id: "m", payload: 1 }, boom);
     const [letter] = await dead.deadLetters();
@@ -201,7 +201,7 @@ describe("a handler", () => {
     expect(inbox.metrics).toMatchObject({ retried: 1, duplicates: 0 });
   });
 
-  test("whose result cannot be kept has processed its message", async () => {
+  test("whose result cannot be stored has processed its message", async () => {
     const inbox = inboxOn();
     expect(await inbox.handle({ id: "m", payload: 1 }, () => () => {})).toMatchObject({ status: "processed" });
     expect(await inbox.handle({ id: "m", payload: 1 }, boom)).toEqual({ status: "duplicate" });
@@ -221,7 +221,7 @@ describe("a dead letter", () => {
     expect(await inbox.retry<string, number>("m", ({ payload }) => payload.length, { message })).toMatchObject({ result: 3000 });
   });
 
-  test("that the store will not take keeps its error at least, and the message is not tried for ever", async () => {
+  test("that the store refuses still keeps its error, and the message is not retried forever", async () => {
     const refusing = (backend: Backend): Backend => ({
       ...backend,
       async flush(operations) {
@@ -237,7 +237,7 @@ describe("a dead letter", () => {
     expect(await inbox.deadLetters()).toMatchObject([{ key: "m", message: undefined, error: { message: "boom" } }]);
   });
 
-  test("is encrypted with everything else", async () => {
+  test("is encrypted like all other data", async () => {
     const key = Buffer.alloc(32, 7).toString("base64");
     const { store: sealed, flushes } = storeWith({ encryption: { keys: [{ id: "k1", key }] } });
     const inbox = createInbox(sealed, { consumer: "billing", attemptsMax: 1 });
@@ -251,7 +251,7 @@ describe("a dead letter", () => {
     expect(await inbox.retry("m", () => 1)).toMatchObject({ status: "processed" });
   });
 
-  test("is over with its retention", async () => {
+  test("is gone when its retention ends", async () => {
     const inbox = inboxOn({ attemptsMax: 1, retentionMs: 1 });
     await inbox.handle({ id: "m", payload: 1 }, boom);
     await expect.poll(() => inbox.deadLetters()).toEqual([]);
@@ -259,13 +259,13 @@ describe("a dead letter", () => {
     await expect(inbox.retry("m", boom)).rejects.toThrow(/"m" is not a dead letter: it has expired/);
     await inbox.handle({ id: "n", payload: 1 }, boom);
     await inboxOn({ attemptsMax: 1 }).handle({ id: "o", payload: 1 }, boom);
-    // What is over and not purged yet takes nobody's place on a page.
+    // An expired dead letter that is not purged yet takes no place on a page.
     await expect.poll(async () => (await inbox.deadLetters({ limit: 1 })).map(({ key }) => key)).toEqual(["o"]);
   });
 });
 
 describe("a store that fails", () => {
-  /** Begins of keys that match are refused. */
+  /** A store that refuses to begin keys that match. */
   const failingFor = (keys: RegExp) => {
     const { store: good } = storeWith();
     return Object.create(good, {
@@ -276,16 +276,16 @@ describe("a store that fails", () => {
       clock: { value: { ...good.clock, now: () => good.clock.now() + 3000 * asked++ } },
     }) as Store;
   };
-  /** Time flies: nobody waits for the ten seconds for which a begin is tried. */
+  /** A fast clock, so that the test does not wait the ten seconds for which a begin is retried. */
   let asked = 0;
 
-  test("is thrown: the message must not be acknowledged", async () => {
+  test("makes handle() throw, so that the message is not acknowledged", async () => {
     store = failingFor(/./);
     await expect(inboxOn().handle({ id: "m", payload: 1 }, () => expect.unreachable())).rejects.toThrow(UnreachableError);
     await expect(inboxOn().handleBatch([{ id: "m", payload: 1 }], () => expect.unreachable())).rejects.toThrow(UnreachableError);
   });
 
-  test("for some of a batch: those are to come again, the others have their outcome", async () => {
+  test("for some messages of a batch: these are to be redelivered, and the others have their outcome", async () => {
     store = failingFor(/^bad/);
     const messages = ["a", "bad", "b", "bad"].map((id) => ({ id, payload: 1 }));
     const handled = await inboxOn().handleBatch(messages, ({ id }) => id);
@@ -298,14 +298,14 @@ describe("a store that fails", () => {
   });
 });
 
-test("a dead letter that somebody else was to write is not taken for written", async () => {
+test("does not make a dead letter that another process was about to write count as written", async () => {
   const overtaken = Object.create(store, {
     commit: {
       value: (batch: { readonly ledger: Operation }) =>
         batch.ledger.verb === "settle" ? Promise.resolve({ kind: "stale", record: undefined }) : store.commit(batch),
     },
   }) as Store;
-  // Acknowledged, the message would be nowhere, should that somebody die.
+  // If the message were acknowledged now and the other process died, the message would be lost.
   const inbox = createInbox(overtaken, { consumer: "billing", key: boom });
   expect(await inbox.handle({ id: "m", payload: 1 }, boom)).toMatchObject({ status: "held" });
 });
@@ -321,7 +321,7 @@ describe("a batch", () => {
     expect(begins.filter((count) => count > 0)).toEqual([400]);
   });
 
-  test("works on so many at a time", async () => {
+  test("handles at most `concurrency` messages at a time", async () => {
     let [now, most] = [0, 0];
     const messages = Array.from({ length: 20 }, (_, i) => ({ id: `m-${i}`, payload: 1 }));
     const handled = await inboxOn({ concurrency: 3 }).handleBatch(messages, async () => {
@@ -335,7 +335,7 @@ describe("a batch", () => {
     expect(most).toBe(3);
   });
 
-  test("keeps the order of a key where asked to, also when one of them fails", async () => {
+  test("keeps the order of a key if the option is set, also when a message fails", async () => {
     const seen: string[] = [];
     const inbox = inboxOn({ order: "perKey" });
     const messages = ["a1", "b1", "a2", "b2", "a3"].map((id) => ({ id, orderKey: id.slice(0, 1), payload: 1 }));
@@ -367,7 +367,7 @@ describe("an operation", () => {
     });
   const message = (order: string, tenant = "t") => ({ id: `m-${order}`, payload: { tenant, order } });
 
-  test("has dead letters in its own scopes; a retry has the same effect key", async () => {
+  test("has dead letters in its own scopes, and a retry has the same effect key", async () => {
     const calls: string[] = [];
     const charge = charges(calls);
     const inbox = createInbox(store, { consumer: "billing", operation: charge, attemptsMax: 1 });
@@ -376,7 +376,7 @@ describe("an operation", () => {
     expect(await inbox.deadLetters({ scope: "t" })).toMatchObject([{ key: "bad-1", scope: "operation charge t" }]);
     const ref = { key: "bad-1", scope: "t" };
     expect((await inbox.deadLetter(ref))?.message).toEqual(message("bad-1"));
-    // Whoever else asks for it is told what it died of.
+    // Other callers of the operation get the error of the dead letter.
     await expect(charge.once(store, message("bad-1").payload)).rejects.toThrow("declined");
     expect(await inbox.retry(ref)).toMatchObject({ status: "dead", attempt: 2 });
     expect(new Set(calls).size).toBe(1);
@@ -385,14 +385,14 @@ describe("an operation", () => {
     expect(await inbox.deadLetters({ scope: "t" })).toEqual([]);
   });
 
-  test("that may have taken effect is held, until somebody says what is true", async () => {
+  test("that may have taken effect is held until it is resolved", async () => {
     const inbox = createInbox(store, { consumer: "billing", operation: charges([], { effect: "atMostOnce" }) });
     for (let i = 0; i < 2; i++) expect(await inbox.handle(message("bad-1"))).toMatchObject({ status: "held", unknown: true });
     await resolve(store, { scope: "operation charge t", key: "bad-1", attempt: 1 }, { completed: "it had happened" });
     expect(await inbox.handle(message("bad-1"))).toEqual({ status: "duplicate", result: "it had happened" });
   });
 
-  test("that keeps its failures by itself has no message to retry with", async () => {
+  test("that stores its failures itself has no message to retry with", async () => {
     const charge = charges([], { keepFailures: true });
     await expect(charge.once(store, message("bad-1").payload)).rejects.toThrow("declined");
     const inbox = createInbox(store, { consumer: "billing", operation: charge });
@@ -402,7 +402,7 @@ describe("an operation", () => {
     ]);
   });
 
-  test("a key space of its own: an inbox, a route and once of the same names never meet", async () => {
+  test("an inbox, a route and `once` with the same names do not share keys", async () => {
     const calls: string[] = [];
     await createInbox(store, { consumer: "charge", key: () => "o-1" }).handle(message("o-1"), () => void calls.push("inbox"));
     await once(store, { scope: "charge", key: "o-1" as never }, () => void calls.push("once"));
@@ -419,7 +419,7 @@ test("the context of a message has the same signal at every access", async () =>
   expect(signals.size).toBe(1);
 });
 
-test("a signal ends the waiting", async () => {
+test("a signal ends the wait", async () => {
   const inbox = inboxOn();
   let end = () => {};
   const first = inbox.handle({ id: "m", payload: 1 }, () => {

@@ -31,12 +31,12 @@ const places = {
   },
 };
 
-/** A route on a socket and a consumer, each with a handle on the store of its own, as two processes have. */
+/** A route on a socket and a consumer, each with its own store handle, as in two processes. */
 async function shop(context: TestContext, url: string) {
   const stores = await Promise.all([open(url), open(url)]);
   context.onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))));
   const [forRoute, forInbox] = stores as [Store, Store];
-  // The other side does not know keys again: what runs twice counts twice.
+  // The provider does not deduplicate keys: a second run is a second effect.
   const effects = new EffectLedger({ honoursKeys: false });
   let fails = 0;
   const charge = operation({
@@ -72,7 +72,7 @@ async function shop(context: TestContext, url: string) {
 }
 
 describe.each(Object.entries(places))("a route and a consumer of one operation, on %s", (_, placeOf) => {
-  test("execute it once between them, when they are asked one after the other", async (context) => {
+  test("execute it once if they are called one after the other", async (context) => {
     const { effects, post, consume } = await shop(context, await placeOf(context));
     const first = await post({ id: "o-1", amount: 1 });
     const second = await consume({ id: "o-1", amount: 1 });
@@ -84,7 +84,7 @@ describe.each(Object.entries(places))("a route and a consumer of one operation, 
     expect(effects.keys().map((key) => effects.rawCalls(key))).toEqual([1, 1]);
   });
 
-  test("execute it once between them, when they are asked at once; the same bytes for everybody", async (context) => {
+  test("execute it once if they are called concurrently, and all callers get the same bytes", async (context) => {
     const { effects, post, consume, inbox } = await shop(context, await placeOf(context));
     const orders = Array.from({ length: 6 }, (_, i) => ({ id: `o-${i}`, amount: i }));
     const answers = await Promise.all(
@@ -92,7 +92,7 @@ describe.each(Object.entries(places))("a route and a consumer of one operation, 
         const asked = [post(order), consume(order, "a"), post(order), consume(order, "b"), consume(order, "c"), post(order)];
         return (await Promise.all(asked)).map((each) => {
           if (typeof each.status === "number") return each.text;
-          if (each.status !== "processed" && each.status !== "duplicate") throw new Error(`it was ${each.status}`);
+          if (each.status !== "processed" && each.status !== "duplicate") throw new Error(`unexpected status ${each.status}`);
           return JSON.stringify(each.result);
         });
       }),
@@ -102,7 +102,7 @@ describe.each(Object.entries(places))("a route and a consumer of one operation, 
     expect(inbox.metrics.processed + inbox.metrics.duplicates).toBe(18);
   });
 
-  test("count attempts together, and refuse another order under the same id", async (context) => {
+  test("count attempts together, and refuse another order with the same id", async (context) => {
     const { effects, post, consume, inbox, store, failNext } = await shop(context, await placeOf(context));
     failNext(2);
     expect(await post({ id: "o-1", amount: 1 })).toMatchObject({ status: 500, text: "declined" });

@@ -18,24 +18,24 @@ import { muteWarnings } from "../kit/warnings.js";
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
- * A broker and clients ask for the same operations: copies, late, out of order and at once, of processes that crash, stall
- * and lose messages, with handlers that fail, and some that kill their process. Whatever happens: an operation has one
- * outcome, the same bytes for everybody, its effect was applied once, and nothing runs after somebody was told of it.
+ * A broker and clients request the same operations as copies, late, out of order and concurrently, from processes that crash,
+ * stall and lose messages, with handlers that fail or kill their process. In every history an operation has one outcome, the
+ * same bytes for every caller, its effect was applied once, and no attempt begins after a caller got the outcome.
  */
 interface Order {
   readonly id: string;
-  /** Kills its process, always; or fails so often before it succeeds. */
+  /** Poison always kills its process; other orders fail `failuresLeft` times before they succeed. */
   readonly poison: boolean;
   failuresLeft: number;
 }
 
-interface Told {
+interface OrderLog {
   readonly answers: Set<string>;
-  /** When its attempts began, as the store has it: one that was silent for long may call late. */
+  /** Start times of the attempts by the store's clock: a stalled attempt may call late. */
   readonly began: number[];
-  toldAt: number;
+  firstAnswerAt: number;
   died: boolean;
-  /** Processes that it has killed. */
+  /** Number of processes that it has killed. */
   killed: number;
 }
 
@@ -44,7 +44,7 @@ interface Totals {
   answers: number;
   calls: number;
   dead: number;
-  redriven: number;
+  retried: number;
   held: number;
 }
 
@@ -55,8 +55,8 @@ class Storm {
   readonly random: Random;
   readonly world: World;
   readonly effects: EffectLedger;
-  readonly told = new Map<string, Told>();
-  readonly totals: Totals = { crashes: 0, answers: 0, calls: 0, dead: 0, redriven: 0, held: 0 };
+  readonly logs = new Map<string, OrderLog>();
+  readonly totals: Totals = { crashes: 0, answers: 0, calls: 0, dead: 0, retried: 0, held: 0 };
   readonly leaseMs: number;
   readonly #ledger: ReturnType<typeof createMemoryLedger>;
   readonly #hosts: { process: SimulatedProcess; store: Store }[] = [];
@@ -75,14 +75,14 @@ class Storm {
     };
   }
 
-  /** From here on nothing goes wrong any more. */
+  /** Ends all faults. */
   calm(): void {
     const still = { crashBefore: 0, crashAfter: 0, loseRequest: 0, loseReply: 0, unreachable: 0, pause: 0 };
     this.#weather = { ...still, pauseMsMax: 1, latencyMsMax: 0 };
     for (const host of this.#hosts) if (host) host.process.dead = true;
   }
 
-  /** One of three processes; in the place of a dead one there is a new one. */
+  /** One of three processes. A dead one is replaced. */
   host(): { readonly process: SimulatedProcess; readonly store: Store } {
     const slot = this.random.between(0, 2);
     const current = this.#hosts[slot];
@@ -95,22 +95,22 @@ class Storm {
     return host;
   }
 
-  /** Attempts that may be held against it: it threw, or its process died while it handled nothing else. */
+  /** Number of attempts that count: the handler threw, or its process died while it handled nothing else. */
   async countedAgainst({ id }: Order): Promise<number> {
     const past = await memoryBackend(this.#ledger).attempts({ scope, key: id, afterAttempt: 0, limit: 1000 });
     return past.filter((entry) => entry.verdict === "threw" || (entry.verdict === "lapsed" && wasAlone(entry))).length;
   }
 
-  of({ id }: Order): Told {
-    const told = this.told.get(id) ?? { answers: new Set<string>(), began: [], toldAt: Number.POSITIVE_INFINITY, died: false, killed: 0 };
-    this.told.set(id, told);
-    return told;
+  of({ id }: Order): OrderLog {
+    const log = this.logs.get(id) ?? { answers: new Set<string>(), began: [], firstAnswerAt: Number.POSITIVE_INFINITY, died: false, killed: 0 };
+    this.logs.set(id, log);
+    return log;
   }
 
   hear(order: Order, bytes: string): void {
-    const told = this.of(order);
-    told.answers.add(bytes);
-    told.toldAt = Math.min(told.toldAt, this.world.now());
+    const log = this.of(order);
+    log.answers.add(bytes);
+    log.firstAnswerAt = Math.min(log.firstAnswerAt, this.world.now());
   }
 
   operationOn(process: SimulatedProcess, mayFail = true): NamedOperation<Order, unknown> {
@@ -133,13 +133,13 @@ class Storm {
         }
         if (mayFail && order.failuresLeft-- > 0) throw new Error("declined");
         await work();
-        // The attempt is told: two of them would not say the same.
+        // The result contains the attempt number, so results of two attempts would differ.
         return { order: order.id, attempt: number, at: this.world.now() };
       },
     });
   }
 
-  /** What a process that dies answers: nothing. */
+  /** A dead process never answers. */
   async asked<Answer>(process: SimulatedProcess, answer: Promise<Answer>): Promise<Answer | undefined> {
     let over = false;
     const died = new Promise<undefined>((go) => {
@@ -154,7 +154,7 @@ class Storm {
   }
 }
 
-/** The store failed, and said so: whoever asked asks again. Anything else is a fault. */
+/** An error of the store: the caller tries again. Any other error is a bug. */
 function storeFailed(error: unknown): undefined {
   const { code } = error as { readonly code?: string };
   if (code !== "STORE_UNREACHABLE" && code !== "NOT_KNOWN") throw error;
@@ -162,7 +162,7 @@ function storeFailed(error: unknown): undefined {
 
 const messageOf = (order: Order) => ({ id: `m-${order.id}`, payload: order.id });
 
-/** A message, as a broker delivers it: again until it is acknowledged. */
+/** Delivers a message as a broker does: again and again until it is acknowledged. */
 async function deliver(storm: Storm, order: Order): Promise<void> {
   for (;;) {
     const { process, store } = storm.host();
@@ -170,7 +170,7 @@ async function deliver(storm: Storm, order: Order): Promise<void> {
       ...{ consumer: "billing", operation: storm.operationOn(process), input: () => order },
       ...{ attemptsMax, backoffMs: 20, waitMs: storm.leaseMs * 2, leaseMs: storm.leaseMs },
     });
-    // What goes wrong with copies in a batch goes wrong here, too.
+    // Some deliveries are batches with copies, so that bugs with copies in a batch are found too.
     const batch = storm.random.chance(0.3);
     const handling = batch
       ? inbox.handleBatch([messageOf(order), messageOf(order)]).then(([first]) => first)
@@ -178,7 +178,7 @@ async function deliver(storm: Storm, order: Order): Promise<void> {
     const handled = await storm.asked(process, handling);
     storm.totals.answers += 1;
     const acknowledged = handled !== undefined && take(storm, order, handled);
-    // An acknowledgement that is lost on the way is as good as none.
+    // The broker never sees an acknowledgement that was lost.
     if (acknowledged && !storm.random.chance(0.1)) return;
     await storm.world.wait(storm.random.between(0, storm.leaseMs * 2));
   }
@@ -202,7 +202,7 @@ function take(storm: Storm, order: Order, handled: Handled): boolean {
   }
 }
 
-/** A client of the route, which gives up one day: a route has no dead letters. */
+/** A client of the route. It gives up after some tries, because a route has no dead letters. */
 async function request(storm: Storm, order: Order, triesLeft = 6): Promise<void> {
   if (triesLeft === 0) return;
   const { process, store } = storm.host();
@@ -220,8 +220,8 @@ async function request(storm: Storm, order: Order, triesLeft = 6): Promise<void>
   await request(storm, order, triesLeft - 1);
 }
 
-/** Somebody redrives what is dead, in the same storm, until it is processed. */
-async function redrive(storm: Storm, order: Order): Promise<void> {
+/** Retries a dead letter under the same faults until it is processed. */
+async function retryDeadLetter(storm: Storm, order: Order): Promise<void> {
   for (;;) {
     const { process, store } = storm.host();
     const inbox = createInbox(store, {
@@ -230,7 +230,7 @@ async function redrive(storm: Storm, order: Order): Promise<void> {
     const dead = await storm.asked(process, inbox.deadLetter(order.id));
     if (dead !== undefined) expect(dead.message).toEqual(messageOf(order));
     const handled = await storm.asked(process, inbox.retry(order.id));
-    if (handled?.status === "processed") storm.totals.redriven += 1;
+    if (handled?.status === "processed") storm.totals.retried += 1;
     if (handled?.status === "processed" || handled?.status === "duplicate") return storm.hear(order, JSON.stringify(handled.result));
     await storm.world.wait(storm.random.between(0, storm.leaseMs * 2));
   }
@@ -250,7 +250,7 @@ async function all(storm: Storm, seed: number, work: readonly (() => Promise<voi
     });
   const ended = await storm.world.run(() => waiting === 0 || broken !== undefined, storm.world.steps + 100_000);
   if (broken) throw new Error(`seed ${seed}: ${String(broken)}`, { cause: broken });
-  expect(ended, `seed ${seed}: somebody was still waiting`).toBe(true);
+  expect(ended, `seed ${seed}: a caller was still waiting`).toBe(true);
 }
 
 async function simulateSeed(seed: number): Promise<Totals> {
@@ -268,17 +268,17 @@ async function simulateSeed(seed: number): Promise<Totals> {
   const dead = orders.filter((order) => storm.of(order).died);
   storm.totals.dead = dead.length;
   for (const order of dead) {
-    // The last attempt threw, and is the letter itself; or it was not made, because as many as are allowed were.
+    // Either the last attempt threw and made the dead letter, or there was no further attempt because the limit was reached.
     const against = await storm.countedAgainst(order);
     expect(against, `seed ${seed}: ${JSON.stringify(order)} is dead`).toBeGreaterThanOrEqual(order.poison ? attemptsMax : attemptsMax - 1);
   }
   await all(
     storm,
     seed,
-    dead.flatMap((order) => [() => redrive(storm, order), () => redrive(storm, order)]),
+    dead.flatMap((order) => [() => retryDeadLetter(storm, order), () => retryDeadLetter(storm, order)]),
   );
   storm.calm();
-  // Whoever asks now gets what everybody got.
+  // A new caller gets the same answer as all callers before.
   await all(
     storm,
     seed,
@@ -286,7 +286,7 @@ async function simulateSeed(seed: number): Promise<Totals> {
   );
 
   for (const order of orders) {
-    const { answers, began, toldAt, killed, died } = storm.of(order);
+    const { answers, began, firstAnswerAt, killed, died } = storm.of(order);
     const calls = effects.calls(effectKeyOf(scope, order.id));
     const attempts = calls.map(({ attempt }) => attempt);
     const about = `seed ${seed}: ${JSON.stringify(order)}, called by the attempts ${attempts}`;
@@ -294,11 +294,11 @@ async function simulateSeed(seed: number): Promise<Totals> {
     expect(effects.applied(effectKeyOf(scope, order.id)), about).toBe(1);
     expect(new Set(attempts).size, about).toBe(attempts.length);
     expect(
-      began.filter((at) => at > toldAt),
-      `${about}, and one began after somebody was told`,
+      began.filter((at) => at > firstAnswerAt),
+      `${about}, and an attempt began after a caller got the outcome`,
     ).toEqual([]);
-    // Beside others it may kill two in a row, then only by itself. A death does not count where the process stood still for
-    // longer than the message was alone; after three of these it is alone for longer than any process stands still.
+    // Handled with others it may kill two processes in a row, then only alone. A death does not count if the process stood still for
+    // longer than the message was alone; after three such deaths it is alone for longer than any process stands still.
     expect(killed, about).toBeLessThanOrEqual(suspectDeaths + attemptsMax + 3);
     if (order.poison) expect(died, about).toBe(true);
     storm.totals.calls += calls.length;
@@ -307,15 +307,15 @@ async function simulateSeed(seed: number): Promise<Totals> {
   return storm.totals;
 }
 
-describe("an inbox and a route, simulated", () => {
+describe("a simulated inbox and route", () => {
   const seeds = effort({ quick: 100, full: 400 });
 
   test(`keep their promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
     const total = await simulateSeeds(seeds, simulateSeed);
-    // A storm in which nothing goes wrong proves nothing.
+    // A simulation without faults would prove nothing.
     expect(total.crashes).toBeGreaterThan(seeds / 2);
     expect(total.dead).toBeGreaterThan(seeds / 8);
-    expect(total.redriven).toBeGreaterThan(seeds / 15);
+    expect(total.retried).toBeGreaterThan(seeds / 15);
     expect(total.held).toBeGreaterThan(seeds / 20);
     expect(total.answers).toBeGreaterThan(total.calls);
   });

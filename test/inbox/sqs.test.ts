@@ -8,7 +8,7 @@ import { sqs } from "./brokers/sqs.js";
 import { brokerSuite } from "./brokers/suite.js";
 
 brokerSuite(sqs, (serverOf) => {
-  test.concurrent("a FIFO queue: named by the sender where that is asked for, ordered by its groups", async (t) => {
+  test.concurrent("a FIFO queue can use the sender's ids, and keeps the order of its groups", async (t) => {
     const client = clientOf(serverOf(t));
     t.onTestFinished(() => client.destroy());
     const queueUrl = await queueNamed(client, `onceflow-${randomUUID()}.fifo`, { FifoQueue: "true" });

@@ -3,14 +3,14 @@ import { describe, expect, test, vi } from "vitest";
 import { eventStream } from "../../src/server/event-stream.js";
 import { problem, scene } from "./scene.js";
 
-interface Told {
+interface SentEvent {
   readonly event: string;
   readonly data: Record<string, unknown>;
 }
 
 /** Reads until `enough`, and ends the request. */
-async function listen(response: Response, enough: (told: readonly Told[]) => boolean): Promise<{ told: Told[]; comments: string[] }> {
-  const told: Told[] = [];
+async function listen(response: Response, enough: (received: readonly SentEvent[]) => boolean): Promise<{ received: SentEvent[]; comments: string[] }> {
+  const received: SentEvent[] = [];
   const comments: string[] = [];
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   let text = "";
@@ -21,17 +21,17 @@ async function listen(response: Response, enough: (told: readonly Told[]) => boo
     for (const block of blocks) {
       const [, event, data] = /^event: (\w+)\ndata: (.*)$/.exec(block) ?? [];
       if (event === undefined) comments.push(block);
-      else told.push({ event, data: JSON.parse(data ?? "") as Told["data"] });
+      else received.push({ event, data: JSON.parse(data ?? "") as SentEvent["data"] });
     }
-    if (enough(told)) break;
+    if (enough(received)) break;
   }
   await reader.cancel();
-  return { told, comments };
+  return { received, comments };
 }
 
 const order = { orderId: "o-1", amount: 1 };
 
-test("what happens is told as it happens, of one flow or one execution if asked so", async () => {
+test("events are sent as they happen, and can be limited to one flow or one execution", async () => {
   const { call, trigger, hold } = await scene();
   const all = await call("/events");
   expect(all.headers.get("content-type")).toBe("text/event-stream");
@@ -40,24 +40,24 @@ test("what happens is told as it happens, of one flow or one execution if asked 
   const { executionId } = (await (await trigger(order, "k-1")).json()) as { executionId: string };
   const one = await call(`/events?execution=${executionId}`);
   const { executionId: second } = (await (await trigger({ ...order, orderId: "o-2" })).json()) as { executionId: string };
-  const ends = (told: readonly Told[]) => told.filter(({ event }) => event === "ended").length;
-  const heard = listen(all, (told) => ends(told) === 2);
-  const ofOne = listen(one, (told) => ends(told) === 1);
+  const ends = (received: readonly SentEvent[]) => received.filter(({ event }) => event === "ended").length;
+  const heard = listen(all, (received) => ends(received) === 2);
+  const ofOne = listen(one, (received) => ends(received) === 1);
   go();
-  const { told, comments } = await heard;
+  const { received, comments } = await heard;
   expect(comments[0]).toBe(": listening");
-  const first = told.filter(({ data }) => data["executionId"] === executionId).map(({ event }) => event);
+  const first = received.filter(({ data }) => data["executionId"] === executionId).map(({ event }) => event);
   expect([first[0], first.at(-1)]).toEqual(["triggered", "ended"]);
   expect(first).toContain("processed");
-  expect(told.some(({ data }) => data["executionId"] === second)).toBe(true);
-  const about = (await ofOne).told.map(({ data }) => data["executionId"]);
+  expect(received.some(({ data }) => data["executionId"] === second)).toBe(true);
+  const about = (await ofOne).received.map(({ data }) => data["executionId"]);
   expect(about.length).toBeGreaterThan(0);
   expect(new Set(about)).toEqual(new Set([executionId]));
-  // Of another flow nothing is told: the next heartbeat would be the first thing.
+  // A listener of another flow receives none of these: it would first receive the next heartbeat.
   await others.body?.cancel();
 });
 
-test("a listener that is alive hears so, and one that goes makes room", async () => {
+test("a listener receives heartbeats, and one that disconnects frees its place", async () => {
   const { call } = await scene({ listenersMax: 1, heartbeatMs: 20 });
   const first = await call("/events?flow=none");
   expect(await problem(await call("/events"))).toMatchObject({ status: 503, name: "server:too-many-listeners" });
@@ -75,7 +75,7 @@ test("a listener that is alive hears so, and one that goes makes room", async ()
   await again.body?.cancel();
 });
 
-test("whoever only asks whether there are events does not listen", async () => {
+test("a HEAD request does not count as a listener", async () => {
   const { call } = await scene({ listenersMax: 1 });
   for (let i = 0; i < 3; i += 1) {
     const asked = await call("/events", { method: "HEAD" });
@@ -108,19 +108,19 @@ describe("a slow listener", () => {
     return { made, counts, stop, tell: (event: RuntimeEvent) => tell(event) };
   }
 
-  test("costs a bound of memory, and is told what it missed", async () => {
+  test("uses bounded memory, and receives the number of events that it missed", async () => {
     const { made, tell } = stream(10);
     for (let i = 0; i < 1000; i += 1) tell({ type: "paused", flow: `f-${i}` });
     tell({ type: "paused", flow: "line\nbreak" });
-    const { told } = await listen(new Response(made), (all) => all.some(({ event }) => event === "dropped"));
-    // The first place is the greeting's.
-    expect(told.filter(({ event }) => event === "paused").map(({ data }) => data["flow"])).toEqual(
+    const { received } = await listen(new Response(made), (all) => all.some(({ event }) => event === "dropped"));
+    // The first place has the greeting.
+    expect(received.filter(({ event }) => event === "paused").map(({ data }) => data["flow"])).toEqual(
       [...Array(9).keys()].map((i) => `f-${i}`),
     );
-    expect(told.at(-1)).toEqual({ event: "dropped", data: { count: 992 } });
+    expect(received.at(-1)).toEqual({ event: "dropped", data: { count: 992 } });
   });
 
-  test("is forgotten once, whether it goes or is sent away", async () => {
+  test("is removed once, whether it disconnects or the server ends it", async () => {
     const gone = stream(10);
     const reader = gone.made.getReader();
     await reader.read();

@@ -12,16 +12,16 @@ import { freePort } from "../servers/process/free-port.js";
 
 takeTurns();
 
-/** At least: they go on until all kills are done. */
+/** Minimum number: the clients continue until all kills are done. */
 const ordersMin = 20;
 const customers = 10;
 const copies = 3;
 const kills = 3;
-/** It is killed whenever so many calls more have reached the other side: in the middle of others. */
+/** The server is killed after this many new calls have reached the provider, so in the middle of other calls. */
 const callsPerKill = 3;
 
-onStoresInTurn("a server that is killed again and again", durableStores, (test) => {
-  test("takes every trigger once, and charges it once", async ({ scene }) => {
+onStoresInTurn("a server that is killed repeatedly", durableStores, (test) => {
+  test("accepts every trigger once and charges it once", async ({ scene }) => {
     const { url } = scene;
     const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 5 + Math.random() * 40 });
     onTestFinished(() => provider.close());
@@ -65,7 +65,7 @@ onStoresInTurn("a server that is killed again and again", durableStores, (test) 
       killing = false;
     });
 
-    // One execution per key, whoever asked for it and whenever.
+    // One execution per key, for all clients and at all times.
     expect([...answers.values()].map((set) => set.size)).toEqual(names.map(() => 1));
     const store = await scene.open();
     const looking = await createRuntime({ store, documents: [], work: false });

@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
 import type { Scene as Place } from "../kit/scene.js";
 
-/** Two flows: one that keeps its packets and charges by key, and one that keeps nothing. */
+/** Two flows: a durable one that charges by key, and one that stores nothing. */
 const documents = [
   { text: ordersDocument },
   {
@@ -33,14 +33,14 @@ export interface Scene {
   readonly runtime: Runtime;
   readonly server: Served;
   readonly effects: EffectLedger;
-  /** The charge of this order waits until it is let go. */
+  /** The charge of this order waits until the test releases it. */
   readonly hold: (orderId: string) => () => void;
   readonly declined: Set<string>;
   readonly call: (path: string, init?: RequestInit) => Promise<Response>;
   readonly trigger: (body: unknown, key?: string, flow?: string) => Promise<Response>;
 }
 
-/** On a database that is given, with all that is on it gone at its end; else in memory. */
+/** Uses the given database, which is dropped at the end, or memory. */
 export async function scene({ place, ...options }: ServeOptions & { readonly place?: Place } = {}): Promise<Scene> {
   const store = await (place?.open() ?? open("memory:"));
   const effects = new EffectLedger({ honoursKeys: true });
@@ -98,7 +98,7 @@ export async function scene({ place, ...options }: ServeOptions & { readonly pla
   };
 }
 
-/** With any header at all: fetch has its own opinion on some. */
+/** Sends any header: fetch refuses or changes some. */
 export function raw(
   { port }: Served,
   path: string,
@@ -116,7 +116,7 @@ export function raw(
   });
 }
 
-/** Problem details: type without its prefix, and all of it. */
+/** The problem details: the type without its prefix, and the whole body. */
 export async function problem(
   response: Response,
 ): Promise<{ readonly status: number; readonly name: string; readonly body: Record<string, unknown> }> {

@@ -8,7 +8,7 @@ import { problem, raw, scene } from "./scene.js";
 const token = "a-token-that-is-long-enough";
 
 describe("without a token", () => {
-  test("the server is bound to this machine only", async () => {
+  test("the server listens on the loopback address only", async () => {
     const { runtime } = await scene();
     for (const host of ["0.0.0.0", "::", "192.168.1.1", "example.org", "127.0.0.1.example.org"]) {
       const error = await serve(runtime, { host, port: 0 }).catch((reason: unknown) => reason);
@@ -17,7 +17,7 @@ describe("without a token", () => {
     }
   });
 
-  test("names that point here from elsewhere get nothing", async () => {
+  test("requests with another host name are refused", async () => {
     const { server } = await scene();
     for (const host of ["evil.example", `evil.example:${server.port}`, "127.0.0.1.evil.example", "localhost.evil.example"])
       expect(await raw(server, "/flows", { headers: { host } })).toMatchObject({ status: 403 });
@@ -25,7 +25,7 @@ describe("without a token", () => {
       expect(await raw(server, "/flows", { headers: { host } })).toMatchObject({ status: 200 });
   });
 
-  test("web pages of others can do nothing, and read nothing", async () => {
+  test("web pages of other origins can neither send nor read anything", async () => {
     const { server, runtime } = await scene();
     const post = (origin: string) => raw(server, "/flows/orders/pause", { method: "POST", headers: { origin } });
     for (const origin of ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost.evil.example"])
@@ -38,7 +38,7 @@ describe("without a token", () => {
 });
 
 describe("with a token", () => {
-  test("whoever does not know it is refused, whatever they ask for", async () => {
+  test("requests without the right token are refused on every path", async () => {
     const { server } = await scene({ token });
     const ask = (authorization?: string, path = "/flows") =>
       raw(server, path, { headers: authorization === undefined ? {} : { authorization } });
@@ -57,13 +57,13 @@ describe("with a token", () => {
       expect(await ask(undefined, path)).toMatchObject({ status: 401 });
     expect(await ask(`Bearer ${token}`)).toMatchObject({ status: 200 });
     expect(await ask(`bearer  ${token}`)).toMatchObject({ status: 200 });
-    // A probe learns that it is alive, and no more.
+    // A health probe without a token only learns that the server is up.
     expect(await ask(undefined, "/health")).toEqual({ status: 200, body: '{"status":"ok"}' });
     const refused = await fetch(`${server.url}/flows`);
     expect(refused.headers.get("www-authenticate")).toMatch(/^Bearer/);
   });
 
-  test("it may be bound anywhere, and be called by any name", async () => {
+  test("the server can listen on any address and accept any host name", async () => {
     const { server } = await scene({ token, host: "0.0.0.0" });
     expect(await raw(server, "/flows", { headers: { host: "flows.example", authorization: `Bearer ${token}` } })).toMatchObject({
       status: 200,
@@ -71,7 +71,7 @@ describe("with a token", () => {
   });
 });
 
-test("every answer says that it is data", async () => {
+test("every response has headers that mark it as data", async () => {
   const { call } = await scene();
   for (const path of ["/flows", "/nothing", "/metrics", "/executions?limit=x"]) {
     const { headers } = await call(path);
@@ -81,7 +81,7 @@ test("every answer says that it is data", async () => {
   }
 });
 
-test("what is not there, and methods that are not taken", async () => {
+test("unknown paths get 404, and unsupported methods 405", async () => {
   const { call } = await scene();
   expect(await problem(await call("/nothing"))).toMatchObject({ status: 404, name: "server:route-unknown" });
   const put = await call("/flows/orders/trigger", { method: "PUT", body: "x" });
@@ -89,7 +89,7 @@ test("what is not there, and methods that are not taken", async () => {
   expect((await call("/flows", { method: "HEAD" })).status).toBe(200);
 });
 
-test("what is no HTTP at all does not disturb it", async () => {
+test("bytes that are not HTTP do not disturb the server", async () => {
   const { server, call } = await scene();
   const socket = connect(server.port, "127.0.0.1");
   socket.on("error", () => {}).end("\u0000\u0001 nonsense\r\n\r\n");
@@ -106,13 +106,13 @@ test("reports a port that is in use", async () => {
   });
 });
 
-test("closing waits for what is under way, ends what would not end, and takes nothing new", async () => {
+test("close() waits for running requests, ends event streams, and accepts no new requests", async () => {
   const { server, call, trigger, hold } = await scene();
   const go = hold("o-1");
   const { executionId } = (await (await trigger({ orderId: "o-1", amount: 1 })).json()) as { executionId: string };
   const waiting = call(`/executions/${executionId}?wait=60`);
   const listening = await call("/events");
-  // It has been asked when the server has begun to answer.
+  // The request has arrived when the server has begun to respond.
   await vi.waitUntil(async () => (await call("/metrics")).ok, { timeout: 60_000 });
   const closed = server.close();
   expect(await (await waiting).json()).toMatchObject({ status: "running" });

@@ -12,7 +12,7 @@ const order = { orderId: "o-1", amount: 4200 };
 const json = async (response: Response) => (await response.json()) as Record<string, unknown>;
 
 onStores("a trigger", everyStore, (test) => {
-  test("is taken once per key, however often and however it is written", async ({ scene: place }) => {
+  test("is accepted once per key, even if it is sent several times and formatted differently", async ({ scene: place }) => {
     const { trigger, call, effects } = await scene({ place });
     const first = await trigger(order, "order-1");
     expect([first.status, first.headers.get("idempotent-replayed")]).toEqual([202, null]);
@@ -36,7 +36,7 @@ onStores("a trigger", everyStore, (test) => {
     expect(effects.rawCalls("o-1-charge")).toBe(1);
   });
 
-  test("with the key of another payload is refused", async ({ scene: place }) => {
+  test("with a key that was used with another payload is refused", async ({ scene: place }) => {
     const { trigger, effects, runtime } = await scene({ place });
     await trigger(order, "order-1");
     expect(await problem(await trigger({ ...order, amount: 1 }, "order-1"))).toMatchObject({ status: 422, name: "http:mismatch" });
@@ -46,16 +46,16 @@ onStores("a trigger", everyStore, (test) => {
 });
 
 describe("a trigger", () => {
-  test("says all that is wrong with a payload, and nothing is written", async () => {
+  test("reports every problem of a payload, and nothing is written", async () => {
     const { trigger, runtime } = await scene();
     const { status, name, body } = await problem(await trigger({ to: 5, times: "x" }, "p-1", "pings"));
     expect([status, name]).toEqual([400, "server:payload-invalid"]);
     const found = body["problems"] as { pointer: string; message: string }[];
     expect(found.map(({ pointer }) => pointer).sort()).toEqual(expect.arrayContaining(["/times", "/to"]));
     expect(await runtime.executions()).toEqual([]);
-    // The key names nothing yet.
+    // The key is still unused.
     expect((await trigger({ to: "x" }, "p-1", "pings")).status).toBe(200);
-    // A source that nobody has written sends on what comes in: it must be what the document says that it sends.
+    // A source without a handler passes its payload on, so the payload must match the source's output schema.
     const source = await problem(await trigger({ orderId: 5 }, "p-1"));
     expect(source).toMatchObject({ status: 400, name: "server:payload-invalid", body: { problems: [{}, {}] } });
     expect(await runtime.executions()).toEqual([]);
@@ -75,7 +75,7 @@ describe("a trigger", () => {
     expect(await runtime.executions()).toEqual([]);
   });
 
-  test("that never ends is read up to the bound", async () => {
+  test("whose body never ends is read up to the limit", async () => {
     const { server } = await scene({ bodyBytesMax: 1000 });
     const body = new ReadableStream({
       pull: async (controller) => {
@@ -90,7 +90,7 @@ describe("a trigger", () => {
     stop.abort();
   });
 
-  test("that is cut short is nobody's trouble but its sender's", async () => {
+  test("whose body is cut off is not reported as an error of the server", async () => {
     const errors: unknown[] = [];
     const { runtime } = await scene();
     const app = createApp(runtime, { onError: (error) => errors.push(error) });
@@ -105,7 +105,7 @@ describe("a trigger", () => {
     expect([errors, await runtime.executions()]).toEqual([[], []]);
   });
 
-  test("that is packed is not unpacked", async () => {
+  test("with a compressed body is refused", async () => {
     const { call, runtime } = await scene();
     const headers = { "content-type": "application/json", "content-encoding": "gzip" };
     const packed = await call("/flows/orders/trigger", { method: "POST", headers, body: gzipSync(JSON.stringify(order)) });
@@ -121,7 +121,7 @@ describe("a trigger", () => {
     expect(await runtime.executions()).toHaveLength(1);
   });
 
-  test("must be JSON, for a flow and an entry that are there, with a key that is one", async () => {
+  test("must be JSON, for an existing flow and entry point, with a valid key", async () => {
     const { trigger, call } = await scene();
     const form = await call("/flows/orders/trigger", { method: "POST", body: new URLSearchParams({ orderId: "o" }) });
     expect(await problem(form)).toMatchObject({ status: 415, name: "server:media-type-refused" });
@@ -135,13 +135,13 @@ describe("a trigger", () => {
     expect(await problem(elsewhere)).toMatchObject({ status: 400, name: "server:query-invalid" });
   });
 
-  test("that the filter does not let in is said so", async () => {
+  test("that the filter rejects is answered as filtered", async () => {
     const { trigger } = await scene();
     const response = await trigger({ to: "nobody" }, undefined, "pings");
     expect([response.status, await json(response)]).toEqual([200, { status: "filtered" }]);
   });
 
-  test("of a flow that keeps nothing is answered when its nodes have returned, with their code and no more", async () => {
+  test("of a flow that stores nothing is answered when its nodes have returned, with an error's code but not its message", async () => {
     const { trigger } = await scene();
     const done = await trigger({ to: "x" }, "p-1", "pings");
     expect([done.status, done.headers.get("location")]).toEqual([200, null]);
@@ -172,7 +172,7 @@ onStores("flows", everyStore, (test) => {
     expect(effects.keys()).toEqual([]);
     expect(await json(await post("/flows/orders/resume"))).toEqual({ id: "orders", state: "active" });
     expect((await runtime.wait(String(executionId))).status).toBe("completed");
-    // Of a flow that keeps nothing there is nothing that could wait.
+    // A flow that stores nothing has no packets that could wait.
     await post("/flows/pings/pause");
     expect(await problem(await trigger({ to: "x" }, undefined, "pings"))).toMatchObject({ status: 409, name: "server:flow-paused" });
     await post("/flows/pings/archive");
@@ -202,7 +202,7 @@ onStores("executions", everyStore, (test) => {
     await runtime.idle();
   });
 
-  test("can be waited for, within a bound", async ({ scene: place }) => {
+  test("can be waited for up to a limit", async ({ scene: place }) => {
     const { call, trigger, hold, effects } = await scene({ place, waitMsMax: 20 });
     const go = hold("o-1");
     const { executionId } = await json(await trigger(order));
@@ -221,7 +221,7 @@ describe("executions", () => {
     expect(await problem(await call(`/executions?${query}`))).toMatchObject({ status: 400, name: "server:query-invalid" });
   });
 
-  test("that are not there are 404, whatever they are called", async () => {
+  test("that do not exist get 404 for every form of id", async () => {
     const { call } = await scene();
     for (const id of ["ex_zzzz", "nobody", "..%2f..", "ex_%00"])
       expect(await problem(await call(`/executions/${id}`))).toMatchObject({ status: 404, name: "server:execution-unknown" });
@@ -245,12 +245,12 @@ onStores("dead letters", everyStore, (test) => {
     expect((await json(await call("/flows/orders/dead-letters?queue=others")))["deadLetters"]).toEqual([]);
     const path = `/flows/orders/dead-letters/${id}`;
     expect(await json(await call(path))).toMatchObject({ payload: order, history: [{ attempt: 1, code: "PERMANENT" }] });
-    const told: string[] = [];
-    runtime.on((event) => void told.push(event.type));
-    // Still declined: it comes back, and nothing was charged.
+    const events: string[] = [];
+    runtime.on((event) => void events.push(event.type));
+    // The card is still declined: the packet becomes a dead letter again, and nothing was charged.
     expect(await json(await call(`${path}/retry`, { method: "POST" }))).toMatchObject({ id, key: "o-1-charge", status: "retried" });
     await runtime.idle();
-    expect([told.includes("reinjected"), effects.keys()]).toEqual([true, []]);
+    expect([events.includes("reinjected"), effects.keys()]).toEqual([true, []]);
     declined.clear();
     // The deprecated name of the route.
     expect(await json(await call(`${path}/reinject`, { method: "POST" }))).toMatchObject({ id, key: "o-1-charge", status: "reinjected" });
@@ -281,7 +281,7 @@ onStores("dead letters", everyStore, (test) => {
 });
 
 describe("the state of the server", () => {
-  test("metrics are counted, and no name breaks out of its label", async () => {
+  test("metrics are counted, and names are escaped in labels", async () => {
     const { call, trigger, runtime } = await scene();
     await trigger(order);
     await runtime.idle();
@@ -294,7 +294,7 @@ describe("the state of the server", () => {
     for (const line of text.trim().split("\n")) expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"\\]*",?)+\})? [\d.e-]+)$/);
   });
 
-  test("is ill when its store is gone", async () => {
+  test("is unhealthy when its store is closed", async () => {
     const { call, store, server } = await scene();
     expect(await json(await call("/health"))).toEqual({ status: "ok" });
     await store.close();
@@ -309,7 +309,7 @@ describe("the state of the server", () => {
     await server.close();
   });
 
-  test("what goes wrong inside is told to its owner, not to strangers", async () => {
+  test("internal errors are passed to onError and not sent to clients", async () => {
     const errors: unknown[] = [];
     const { runtime, call } = await scene({ onError: (error) => errors.push(error) });
     vi.spyOn(runtime, "flows").mockRejectedValue(new Error("password=hunter2"));
@@ -333,7 +333,7 @@ describe("the OpenAPI document", () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test("has every parameter of its paths, and no reference into nowhere", () => {
+  test("has every parameter of its paths, and every reference resolves", () => {
     for (const [path, methods] of Object.entries(openApi.paths))
       for (const { parameters } of Object.values(methods)) {
         const inPath = (parameters as { in: string; name: string }[]).filter((one) => one.in === "path").map(({ name }) => name);
@@ -344,7 +344,7 @@ describe("the OpenAPI document", () => {
     expect(Object.keys(openApi.components.schemas).filter((name) => !refs.includes(name))).toEqual([]);
   });
 
-  test("says what the answers are", async () => {
+  test("describes the responses", async () => {
     const all = await scene();
     const { call, trigger, declined, runtime } = all;
     declined.add("o-1");
@@ -372,7 +372,7 @@ describe("the OpenAPI document", () => {
   });
 });
 
-test("inside another app it is the same under its prefix", async () => {
+test("mounted in another app, the API is the same under its prefix", async () => {
   const { runtime } = await scene();
   const token = "0123456789abcdef";
   const app = new Hono().route("/api", createApp(runtime, { token }));
@@ -385,7 +385,7 @@ test("inside another app it is the same under its prefix", async () => {
   expect([location, (await app.request(location, { headers })).status]).toEqual([expect.stringMatching(/^\/api\/executions\/ex_/), 200]);
 });
 
-test("options that are none are refused at once", async () => {
+test("unknown options are refused at once", async () => {
   const { runtime } = await scene();
   for (const options of [
     { token: "short" },

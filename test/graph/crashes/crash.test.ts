@@ -16,21 +16,21 @@ const key = "p1-charge";
 interface Row {
   readonly point: string;
   /**
-   * What is there before, and what the doomed process does: it triggers, finds work, holds it, stops, triggers with a key
-   * that another packet has completed, or is a person's.
+   * What the process that dies does: it triggers, finds a packet, holds a packet, stops, triggers with a key that another
+   * packet has completed, or runs an operator's command. `prepare` brings the store into the state that this needs.
    */
   readonly act: "trigger" | "find" | "hold" | "stop" | "mismatch" | "person";
   readonly fails?: "once" | "always";
-  /** What is in the store after the death: packets by state, executions by status. */
+  /** What the store contains after the process died: packets by state, executions by status. */
   readonly left: string;
-  /** What another process makes of it, by the same words. */
+  /** What the store contains after another process has finished the work. */
   readonly end: string;
-  /** Calls at the other side, in all; and alerts. */
+  /** Number of calls at the provider, and of alerts. */
   readonly calls: number;
   readonly alerts?: number;
 }
 
-/** One line for each durable write of the runtime, before and after: the crash table of docs/internals/graphs.md. */
+/** A row before and a row after each durable write of the runtime: the crash table of docs/internals/graphs.md. */
 const rows: readonly Row[] = [
   { point: "before trigger", act: "trigger", left: "nothing", end: "nothing", calls: 0 },
   { point: "after trigger", act: "trigger", left: "owned 1, running 1", end: "completed 1", calls: 1 },
@@ -88,7 +88,7 @@ const rows: readonly Row[] = [
     alerts: 1,
   },
   { point: "after discard", act: "person", fails: "always", left: "completed 1", end: "completed 1", calls: 1, alerts: 1 },
-  // The store makes the dead letter by itself, and its alert with it.
+  // Here the store itself writes the dead letter and its alert.
   {
     point: "before sending on",
     act: "mismatch",
@@ -139,7 +139,7 @@ function runtimeOn(store: Store, provider: EffectServer, work: boolean) {
   });
 }
 
-/** Brings the store to where the doomed process finds it. Returns what it is told about. */
+/** Brings the store into the state that the process will find. Returns the argument for that process: a payload or a dead letter's id. */
 async function prepare(store: Store, provider: EffectServer, { act, fails }: Row): Promise<string> {
   const payload = { id: "p1", ...(fails && { fails }) };
   if (act === "trigger" || act === "hold" || act === "stop") return JSON.stringify(payload);
@@ -156,7 +156,7 @@ async function prepare(store: Store, provider: EffectServer, { act, fails }: Row
   return act === "mismatch" ? JSON.stringify({ ...payload, other: true }) : (letter?.id ?? "");
 }
 
-/** A process does this, and dies at that point. */
+/** Starts a process that does `act` and kills itself at `point`. */
 async function dies(url: string, provider: EffectServer, point: string, act: string, about: string): Promise<void> {
   const { signal, stderr } = await new Program("graph/programs/crash", [url, provider.url, point, act, about], { onEnd: onTestFinished })
     .ended;
@@ -169,7 +169,7 @@ async function keyedProvider(): Promise<EffectServer> {
   return provider;
 }
 
-describe("what is true if a process of a runtime dies here, on SQLite", () => {
+describe("a runtime's process dies at this point, on SQLite: another process finishes the work", () => {
   test.each(rows)("$point ($act)", async (row) => {
     const folder = temporaryFolder(onTestFinished);
     const url = `sqlite:${join(folder, "packets.db")}`;
@@ -191,7 +191,7 @@ describe("what is true if a process of a runtime dies here, on SQLite", () => {
   });
 });
 
-/** All of them are one write: before it nothing is different, after it every other process goes by it. */
+/** Each change of a flow's state is one write: before it nothing has changed, after it every process follows the new state. */
 const states = [
   ["before", "pause", "active", "active"],
   ["after", "pause", "active", "paused"],
@@ -199,8 +199,8 @@ const states = [
   ["after", "archive", "active", "archived"],
 ] as const;
 
-onStoresInTurn("a person's process dies", durableStores, (test) => {
-  test.for(states)("%s it has written that a flow is to %s", async ([when, verb, before, state], { scene }) => {
+onStoresInTurn("an operator's process dies", durableStores, (test) => {
+  test.for(states)("%s it writes the command to %s the flow", async ([when, verb, before, state], { scene }) => {
     const provider = await keyedProvider();
     const store = await scene.open();
     const sender = await runtimeOn(store, provider, false);
@@ -221,20 +221,20 @@ onStoresInTurn("a person's process dies", durableStores, (test) => {
   });
 });
 
-/** Posts to the webhook: a letter that died twice is told of twice. */
+/** Counts the posts to the webhook: a packet that became a dead letter twice has two alerts. */
 function alertsIn({ effects }: EffectServer): number {
   const keys = effects.keys().filter((each) => each.includes("alert"));
   return keys.reduce((sum, each) => sum + effects.rawCalls(each), 0);
 }
 
-test("in progress: while its holder is killed the second packet is held, and acknowledged when the next one has done it", async () => {
+test("if the worker that runs a key is killed, a second packet with that key stays held and is acknowledged when the next worker has completed the key", async () => {
   const folder = temporaryFolder(onTestFinished);
   const url = `sqlite:${join(folder, "packets.db")}`;
   const provider = await keyedProvider();
   const store = await open(url);
   onTestFinished(() => store.close());
 
-  // The first holder is in its handler: it has called, and does not come back.
+  // The first worker is in its handler: it has called the provider, and its handler never returns.
   const args = [url, provider.url, "never", "hold", JSON.stringify({ id: "p1" })];
   const { child } = new Program("graph/programs/crash", args, { onEnd: onTestFinished });
   await expect.poll(() => provider.effects.rawCalls(key), { timeout: 60_000, interval: 20 }).toBe(1);

@@ -14,25 +14,25 @@ import { document, flow, leaseMs } from "../programs/kill-flow.js";
 
 takeTurns();
 
-/** ONCEFLOW_GRAPH_PACKETS=5000 is the whole of it. */
+/** ONCEFLOW_GRAPH_PACKETS=5000 runs the full experiment. */
 const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? effort({ quick: 90, full: 150 }));
 const poisonEvery = 50;
 const workers = 4;
 const blowEveryMs = 300;
-/** On a busy machine a worker that comes up is killed before it has done much: then they are left to it. */
+/** On a busy machine a new worker is killed before it makes progress; after this many kills and stops the workers are left alone. */
 const blowsMax = triggers < 1000 ? 24 : 400;
-/** Sooner, when so many effects more have come: fast ones are not done before they are hit. */
+/** After this many new effects the next kill comes sooner, so that fast workers do not finish before they are killed. */
 const effectsPerBlow = Math.ceil((triggers * 3) / blowsMax);
 const effectsOf = (id: string) => [`${id}-charge`, `${id}-ship`, `${id}-tell`];
 
 interface Blows {
   kills: number;
   stops: number;
-  /** Processes that were silent for longer than their lease: stopped by us, or by a machine that had no time for them. */
+  /** Processes that did not renew for longer than their lease: stopped by this test, or starved by a busy machine. */
   readonly silent: Set<number>;
 }
 
-/** Two processes trigger everything; four work, and are killed or stopped at every turn, until all has ended. */
+/** Two processes send every trigger; four workers deliver, and one of them is killed or stopped again and again until all executions have ended. */
 async function runUnderBlows(url: string, provider: EffectServer, worse?: () => Promise<void>): Promise<{ store: Store; blows: Blows }> {
   const store = await open(url);
   onTestFinished(() => store.close());
@@ -58,7 +58,7 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
     if (blows.kills + blows.stops >= blowsMax) continue;
     const i = Math.floor(Math.random() * workers);
     const victim = fleet[i] as ChildProcess;
-    // Only those that have come to work: on a busy machine the others would never do any.
+    // Only workers that have started to deliver: on a busy machine the others would never get that far.
     if (!ready.has(victim)) continue;
     if ((blows.kills + blows.stops) % 4 === 3) {
       blows.stops += 1;
@@ -73,13 +73,13 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
     blows.kills += 1;
     if (blows.kills % 4 === 0) await worse?.();
   }
-  // Everything was triggered twice: one of each was told that it was.
+  // Every trigger was sent twice, so one of each two was answered as a duplicate.
   expect((await sent).reduce((sum, each) => sum + each, 0)).toBe(triggers);
   for (const child of fleet) child.kill("SIGKILL");
   return { store, blows };
 }
 
-/** Silent for longer than its lease; then it works on for a while, and goes. */
+/** Keeps a worker stopped for longer than its lease, lets it run for a while, then kills it. */
 async function resumeAndKill(victim: ChildProcess): Promise<void> {
   await letTimePass(leaseMs * 1.7, "the lease of a stopped process ends on the clock of a real store");
   victim.kill("SIGCONT");
@@ -100,7 +100,7 @@ function duplicatesOf(sender: ChildProcess): Promise<number> {
   });
 }
 
-/** The store itself may be down at the moment. */
+/** Returns false while the store itself is down. */
 async function allEnded(store: Store): Promise<boolean> {
   try {
     return (await store.packets.executions({ status: "running", limit: 1 })).length === 0;
@@ -119,7 +119,7 @@ async function executionsOf({ packets }: Store) {
   }
 }
 
-/** Counted at the other side: one applied effect per key, no call beside a living one; and nothing lost in the store. */
+/** Counted at the provider: one applied effect per key, and no two calls of one key at a time. In the store: no packet is lost. */
 async function verify(name: string, store: Store, { effects, overlaps }: EffectServer, { kills, stops, silent }: Blows): Promise<void> {
   const executions = await executionsOf(store);
   expect(executions).toHaveLength(triggers);
@@ -136,7 +136,7 @@ async function verify(name: string, store: Store, { effects, overlaps }: EffectS
       expect(new Set(attempts).size, `${key}: an attempt called twice`).toBe(attempts.length);
       calls += attempts.length;
     }
-  // What an overtaken process had sent may arrive late: its attempt is the lower one. Nobody can take that back.
+  // A request that a fenced process had already sent may arrive late, with the lower attempt number. It cannot be recalled.
   const unexplained = overlaps.filter(({ callers: [first, second] }) => {
     const [one, other] = [callOf(first), callOf(second)];
     return !silent.has(one.pid) && !silent.has(other.pid) && other.attempt > one.attempt;

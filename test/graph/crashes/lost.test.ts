@@ -22,8 +22,10 @@ C: { operationId: c, kind: action }`,
 const a = () => new NodeOutput().send("out", { n: 1 }).send("out", { n: 2 });
 const forever = () => new Promise<never>(() => {});
 
-onStores("packets in memory", packetStores, (test) => {
-  test("of a process that dies are lost: counted, reported, and their execution does not say completed", async ({ scene }) => {
+onStores("packets of ephemeral edges", packetStores, (test) => {
+  test("are lost when their process dies: they are counted and reported, and their execution does not end as completed", async ({
+    scene,
+  }) => {
     let begun = 0;
     const first = await doomedRuntime(scene, document("{ mode: ephemeral, deadLetterQueue: lost-ones }"), {
       a,
@@ -55,7 +57,7 @@ onStores("packets in memory", packetStores, (test) => {
   });
 
   for (const when of ["before", "after"] as const)
-    test(`of a process that dies ${when} the commit that ends one: ${when === "before" ? "lost" : "what it sent on is delivered"}`, async ({
+    test(`whose process dies ${when} the commit that settles one: ${when === "before" ? "the packet is lost" : "the packet that it sent is delivered"}`, async ({
       scene,
     }) => {
       const endsB = (packet: PacketOperation) => packet.verb === "settlePacket" && packet.packets.some(({ queue }) => queue === "B->C.in");
@@ -78,7 +80,7 @@ onStores("packets in memory", packetStores, (test) => {
       expect([ended?.status, calls, next.metrics.lost]).toEqual(when === "before" ? ["dead", ["b"], 1] : ["completed", ["b", "c"], 0]);
     });
 
-  test("of a process that stops are lost too, also where the edge wants no dead letters", async ({ scene }) => {
+  test("are also lost when their process stops, even if the edge keeps no dead letters", async ({ scene }) => {
     let begun = 0;
     const b = () => {
       begun += 1;
@@ -93,7 +95,7 @@ onStores("packets in memory", packetStores, (test) => {
     expect([(await second.wait(executionId, { timeoutMs: 30_000 })).status, second.metrics.lost, begun]).toEqual(["dead", 2, 2]);
   });
 
-  test("that are delivered leave nothing behind, and what they send on and no edge takes is kept", async ({ scene }) => {
+  test("leave no row when they are delivered, and output for which there is no edge is kept", async ({ scene }) => {
     const c = () => new NodeOutput().send("out", { done: true });
     const last = flow({
       nodes: `In: { operationId: take, kind: source }
@@ -117,7 +119,7 @@ C: { operationId: c, kind: action }`,
     expect([await runtime.counts(), runtime.metrics.lost]).toEqual([[], 0]);
   });
 
-  test("with a key: delivered once, and the second one is acknowledged", async ({ scene }) => {
+  test("with the same key are delivered once, and the second is acknowledged", async ({ scene }) => {
     const calls: unknown[] = [];
     const same = () => new NodeOutput().send("out", { id: 1 }).send("out", { id: 1 });
     const keyed = document("{ mode: ephemeral, idempotencyKey: '{{payload.id}}-b' }");
@@ -125,7 +127,7 @@ C: { operationId: c, kind: action }`,
     const events = eventsOf(runtime, "processed", "acknowledged");
     const { status } = await triggered(runtime, {});
     const eventsOfB = () => events.filter((event) => event.includes("B")).toSorted();
-    await until("the end of both is told", () => eventsOfB().length === 2);
+    await until("the runtime has reported the end of both", () => eventsOfB().length === 2);
     expect([status, calls.length, eventsOfB()]).toEqual(["completed", 1, ["acknowledged B 1", "processed B 1"]]);
   });
 });

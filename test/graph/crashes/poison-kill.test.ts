@@ -28,7 +28,7 @@ const cases = [
 ] as const;
 
 test.for(cases)(
-  `one packet among ${healthy} kills its worker by $death, $workers workers on $place: it is a dead letter, all others are delivered`,
+  `a packet that kills its worker by $death becomes a dead letter, and the ${healthy} others are delivered by $workers workers on $place`,
   async ({ place, death, workers }, context) => {
     const { url } = await places[place](context);
     const provider = await serveEffects({ honoursKeys: true, latencyMs: () => 20 });
@@ -45,7 +45,7 @@ test.for(cases)(
     }
     const supervised = new Supervised(context, { program, args: [url, provider.url, death], processes: workers });
     let letters = 0;
-    const sofar = () => `${supervised.deaths} deaths, ${effects.keys().length} of ${healthy} were delivered, ${letters} dead letters`;
+    const sofar = () => `${supervised.deaths} deaths, ${effects.keys().length} of ${healthy} packets delivered, ${letters} dead letters`;
     const isOver = async () => {
       letters = (await store.packets.deadLetters({ limit: 1000 })).length;
       expect(letters, sofar()).toBeLessThanOrEqual(1);
@@ -60,7 +60,7 @@ test.for(cases)(
     expect(history.at(-1)?.message).toContain("died 2 times while it delivered no other packet");
     expect(effects.keys()).toHaveLength(healthy);
     expect(effects.keys().map((key) => effects.applied(key))).toEqual(Array(healthy).fill(1));
-    // Two beside others, then more than `crashMax` by itself.
+    // Two deaths while it is delivered with other packets, then more than `crashMax` while it is delivered alone.
     expect(supervised.deaths).toBeGreaterThanOrEqual(4);
     console.log(`${place}, ${death}, ${workers} workers: ${sofar()}`);
   },

@@ -11,7 +11,7 @@ const line = (recovery: string, key = "") =>
     edges: `- { from: In, to: A, delivery: { mode: checkpoint } }\n- { from: A, to: B, delivery: { mode: checkpoint, ${key} recovery: ${recovery} } }`,
   });
 
-/** A process dies in B; another one comes. Which nodes were called, by whom, and how it ended. */
+/** A process dies in B and another one starts. Returns which process called which nodes then, and how the execution ended. */
 async function death(scene: Parameters<typeof running>[0], document: ReturnType<typeof line>) {
   const log: string[] = [];
   const inB = gate();
@@ -41,8 +41,8 @@ async function death(scene: Parameters<typeof running>[0], document: ReturnType<
   };
 }
 
-onStores("a worker dies over a packet", packetStores, (test) => {
-  test("replayFromCheckpoint, as where nothing is said: delivered again from the last stage", async ({ scene }) => {
+onStores("recovery after a worker died with a packet", packetStores, (test) => {
+  test("replayFromCheckpoint, the default, delivers the packet again from the last stage", async ({ scene }) => {
     expect(await death(scene, line("{ strategy: replayFromCheckpoint }"))).toMatchObject({
       log: ["b by second"],
       status: "completed",
@@ -50,26 +50,26 @@ onStores("a worker dies over a packet", packetStores, (test) => {
     });
   });
 
-  test("replayFrom: again from the stage that it names", async ({ scene }) => {
+  test("replayFrom delivers again from the named stage", async ({ scene }) => {
     const found = await death(scene, line("{ strategy: replayFromCheckpoint, replayFrom: A }"));
     expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["restarted"] });
   });
 
-  test("replayFromEntrypoint: again from the beginning; a key of its own does not stop it", async ({ scene }) => {
+  test("replayFromEntrypoint delivers again from the entry point, even if the packet's own edge has a key", async ({ scene }) => {
     const found = await death(scene, line("{ strategy: replayFromEntrypoint }", 'idempotencyKey: "{{payload.id}}-b",'));
     expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["restarted"] });
   });
 
-  test("skip: not delivered, and noted", async ({ scene }) => {
+  test("skip drops the packet and leaves a note", async ({ scene }) => {
     expect(await death(scene, line("{ strategy: skip }"))).toMatchObject({ log: [], status: "completed", notes: ["skipped"], letters: [] });
   });
 
-  test("fail: a dead letter that says so", async ({ scene }) => {
+  test("fail makes the packet a dead letter with that reason", async ({ scene }) => {
     const found = await death(scene, line("{ strategy: fail }"));
     expect(found).toMatchObject({ log: [], status: "dead", letters: [{ error: { code: "CRASHED" } }] });
   });
 
-  test("a key on the way would stop what is sent again: it is delivered from where it was", async ({ scene }) => {
+  test("a completed key on the path would stop a replay, so the packet is delivered again where it was", async ({ scene }) => {
     const text = line("{ strategy: replayFromEntrypoint }").text.replace(
       "to: A, delivery: { mode: checkpoint",
       'to: A, delivery: { mode: checkpoint, idempotencyKey: "{{payload.id}}-a"',
@@ -78,15 +78,15 @@ onStores("a worker dies over a packet", packetStores, (test) => {
   });
 });
 
-still("what kills every worker that has it ends as a dead letter, and its deaths are no failures", async ({ time }) => {
+still("a packet that kills every worker becomes a dead letter, and worker deaths do not count as failed attempts", async ({ time }) => {
   const { mortal } = await import("../../../src/testing/mortal-store.js");
   const document = oneEdge("{ mode: durable, retryPolicy: { maxAttempts: 1 } }");
   const sender = await time.runtime(document, {}, { work: false });
   const { executionId = "" } = await sender.trigger("flow", "In", {});
-  // Two beside others, then one more than is allowed by itself.
+  // Two deaths while it is delivered with others, then one more than `crashMax` while it is delivered alone.
   for (let deaths = 0; deaths < 5; deaths++) {
     const dying = mortal(await time.open());
-    // Nobody stops it: it would not answer.
+    // This runtime is not stopped: its store no longer answers.
     const work = () => new Promise<void>(() => {});
     await createRuntime({ store: dying.store, documents: [document], nodes: { work }, crashMax: 2, leaseMs: 1000 });
     await time.pass(0);
@@ -100,7 +100,7 @@ still("what kills every worker that has it ends as a dead letter, and its deaths
   expect([letter?.error.code, letter?.attempts, (await runtime.execution(executionId))?.status]).toEqual(["CRASHED", 6, "dead"]);
 });
 
-still("silent for longer than its lease: told, aborted, and what it says then changes nothing", async ({ time }) => {
+still("a worker whose lease expired reports leaseLost, its delivery is aborted, and its late result is ignored", async ({ time }) => {
   const inner = await time.open();
   let cut = false;
   const packets = Object.create(inner.packets, {

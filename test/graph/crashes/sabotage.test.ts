@@ -4,7 +4,7 @@ import { muteWarnings } from "../../kit/warnings.js";
 
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
-/** A store or a runtime that breaks one promise: the simulation must find each of them. */
+// Stores and runtimes that each break one promise. The simulation must find every one of them.
 type Packets = Parameters<NonNullable<GraphSimulationOptions["packets"]>>[0];
 type Table = Parameters<NonNullable<GraphSimulationOptions["packets"]>>[1];
 type Operation = Parameters<Packets["flush"]>[0][number];
@@ -13,7 +13,7 @@ type Settle = Extract<Operation, { readonly verb: "settlePacket" }>;
 type NewPacket = Operation["packets"][number];
 type Answer = Awaited<ReturnType<Packets["flush"]>>[number];
 
-/** A store that is told something else than it was asked. */
+/** A store that receives changed operations. */
 const hears = (change: (operation: Operation, table: Table) => Operation): GraphSimulationOptions => ({
   packets: (faithful, table) => ({ ...faithful, flush: (operations) => faithful.flush(operations.map((one) => change(one, table))) }),
 });
@@ -53,37 +53,37 @@ const answers = (change: (answer: Answer, operation: Operation) => Answer): Grap
 });
 
 const stores: Record<string, GraphSimulationOptions> = {
-  "takes a settle from anybody": settles((settle, table) => {
+  "accepts a settle from any worker": settles((settle, table) => {
     const row = table.packet(settle.no);
     return row?.owner ? { ...settle, worker: row.owner, attempt: row.attempt } : settle;
   }),
-  "loses what a node has sent": settles((settle) => ({ ...settle, packets: settle.packets.slice(1) })),
-  "lets packets of a lane overtake": sends((packet) => ({ ...packet, lane: null })),
-  "knows no keys": sends((packet) => ({ ...packet, key: null })),
+  "loses a packet that a node sent": settles((settle) => ({ ...settle, packets: settle.packets.slice(1) })),
+  "lets packets of a lane overtake each other": sends((packet) => ({ ...packet, lane: null })),
+  "ignores keys": sends((packet) => ({ ...packet, key: null })),
   "does not wait for the other ports": sends((packet) => ({ ...packet, join: null })),
   "keeps no dead letters": sends((packet) => ({ ...packet, letter: null })),
-  "takes a trigger twice": hears((operation) =>
+  "accepts a trigger twice": hears((operation) =>
     operation.verb === "sendPackets" && operation.execution
       ? { ...operation, execution: { ...operation.execution, key: null } }
       : operation,
   ),
-  "frees a key that is completed": meddles((operation, table) => {
+  "frees a completed key": meddles((operation, table) => {
     if (operation.verb !== "settlePacket" || operation.to.kind !== "done") return;
     for (const row of table.packets.values()) {
       const record = row.key && table.record(row.key);
       if (record?.state === "completed") table.putRecord({ ...record, state: "free" }, undefined);
     }
   }),
-  "counts one too few": meddles(({ verb, ...operation }, table) => {
+  "counts one open packet too few": meddles(({ verb, ...operation }, table) => {
     const { execution } = operation as Send;
     const row = verb === "sendPackets" && execution ? table.execution(execution.no) : undefined;
     if (row && row.open > 0) table.changeExecution(row, { ...row, open: row.open - 1 });
   }),
-  "gives out what somebody living has": claims((faithful, table) => async (query) => {
+  "lets a worker claim a packet that another live worker owns": claims((faithful, table) => async (query) => {
     for (const worker of table.workers.keys()) if (worker !== query.worker) table.workers.set(worker, 0);
     return await faithful.claim(query);
   }),
-  "gives out what rests": claims((faithful, table) => async (query) => {
+  "lets a worker claim packets of a paused flow": claims((faithful, table) => async (query) => {
     const before = new Map(table.flows);
     for (const flow of before.keys()) table.flows.set(flow, "active");
     const found = await faithful.claim(query);
@@ -96,19 +96,19 @@ const stores: Record<string, GraphSimulationOptions> = {
     for (const { no, attempt } of claimed) table.change(table.packet(no) as NonNullable<ReturnType<Table["packet"]>>, { attempt });
     return { ...found, claimed };
   }),
-  "does not count deaths": claims((faithful, table) => async (query) => {
+  "does not count worker deaths": claims((faithful, table) => async (query) => {
     const found = await faithful.claim(query);
     const claimed = found.claimed.map((packet) => ({ ...packet, crashes: 0 }));
     for (const { no } of claimed) table.change(table.packet(no) as NonNullable<ReturnType<Table["packet"]>>, { crashes: 0 });
     return { ...found, claimed };
   }),
-  "tells workers that are not known any more that they are": {
+  "confirms the lease of workers whose lease expired": {
     packets: (faithful) => ({ ...faithful, renew: async (worker, leaseMs) => (await faithful.renew(worker, leaseMs)) || true }),
   },
-  "gives one number to two workers": {
+  "gives the same number to two workers": {
     packets: (faithful) => ({ ...faithful, join: async (query) => Math.max(1, (await faithful.join(query)) - 1) }),
   },
-  "re-injects without counting": {
+  "retries a dead letter without counting it as open": {
     packets: (faithful, table) => ({
       ...faithful,
       async reinject(no) {
@@ -123,8 +123,8 @@ const stores: Record<string, GraphSimulationOptions> = {
 };
 
 const runtimes: Record<string, GraphSimulationOptions> = {
-  "does not renew": { engine: (packets) => ({ ...packets, renew: async () => true }) },
-  "delivers what it has not claimed": answers((answer, operation) => {
+  "does not renew its lease": { engine: (packets) => ({ ...packets, renew: async () => true }) },
+  "delivers packets that it has not claimed": answers((answer, operation) => {
     if (answer === "again" || answer.kind !== "packetsSent") return answer;
     const placed = answer.placed.map((one, i) => {
       const { no = 0, payload = "", execution = null, flow = "", queue = "", key = null } = operation.packets[i] ?? {};
@@ -134,7 +134,7 @@ const runtimes: Record<string, GraphSimulationOptions> = {
     });
     return { ...answer, placed };
   }),
-  "believes that a settle is done when its reply was lost": {
+  "treats a settle as saved when its reply was lost": {
     engine: (packets) => ({
       ...packets,
       flush: (operations) =>
@@ -144,7 +144,7 @@ const runtimes: Record<string, GraphSimulationOptions> = {
         }),
     }),
   },
-  "settles under the number that it has now": {
+  "settles with its current worker number instead of the one that claimed": {
     engine(packets) {
       let newest = 0;
       const join: Packets["join"] = async (query) => {
@@ -155,7 +155,7 @@ const runtimes: Record<string, GraphSimulationOptions> = {
       return { ...packets, join, flush };
     },
   },
-  "forgets what it was given when it is told to wait": answers((answer) => {
+  "forgets the packets that it received when it has to wait": answers((answer) => {
     if (answer === "again" || !("placed" in answer)) return answer;
     return { ...answer, placed: answer.placed.map((one) => (one.kind === "claimed" ? { kind: "held" } : one)) };
   }),
@@ -181,6 +181,6 @@ describe.each([
 ] as const)("%s", (_, faults) => {
   test.each(Object.entries(faults))("%s", async (_name, options) => {
     const failure = await firstSeedThatFails(options);
-    expect(failure?.cause, `${seedsMax} seeds found nothing`).toBeInstanceOf(PromiseBroken);
+    expect(failure?.cause, `no failure in ${seedsMax} seeds`).toBeInstanceOf(PromiseBroken);
   });
 });

@@ -9,7 +9,7 @@ const document = plain;
 const leaseMs = 1000;
 const hangs = () => new Promise<void>(() => {});
 
-/** A runtime that triggers, and packets that two workers in a row had when they died. */
+/** Returns a runtime that sends triggers, after two workers in a row have died with these packets. */
 async function suspects(time: Still, ids: readonly string[], document = plain) {
   const sender = await time.runtime(document, {}, { work: false });
   const trigger = async (id: string) => (await sender.trigger("flow", "In", { id })).executionId ?? "";
@@ -24,7 +24,7 @@ async function suspects(time: Still, ids: readonly string[], document = plain) {
   return { trigger, statusOf: async (id: string) => (await sender.execution(executions[id] ?? ""))?.status };
 }
 
-/** Work that goes on until it is ended, and what ran beside each other. */
+/** A node whose calls end when the test ends them. Records which calls ran concurrently. */
 class Works {
   readonly log: string[] = [];
   readonly #ends = new Map<string, () => void>();
@@ -41,7 +41,7 @@ class Works {
   }
 }
 
-still("packets that workers had at two deaths in a row are delivered one at a time, and others wait meanwhile", async ({ time }) => {
+still("packets that two dead workers in a row owned are delivered one at a time, and other packets wait", async ({ time }) => {
   const { trigger, statusOf } = await suspects(time, ["a", "b"]);
   const { log, node, end } = bound(new Works());
   await time.runtime(document, { work: node }, { leaseMs, pollMs: 100 });
@@ -52,7 +52,7 @@ still("packets that workers had at two deaths in a row are delivered one at a ti
   expect(log).toEqual(["a"]);
   end("a");
   await time.pass(200);
-  // The other suspect or the new packet, but not both.
+  // Either the other suspect or the new packet, but not both.
   end("b");
   end("c");
   await time.pass(200);
@@ -63,7 +63,7 @@ still("packets that workers had at two deaths in a row are delivered one at a ti
   expect([await statusOf("a"), await statusOf("b")]).toEqual(["completed", "completed"]);
 });
 
-still("a suspect that its worker survives for two leases is delivered beside others", async ({ time }) => {
+still("a suspect whose worker survives for two leases is delivered with other packets again", async ({ time }) => {
   const { trigger, statusOf } = await suspects(time, ["a"]);
   const { log, node, end } = bound(new Works());
   await time.runtime(document, { work: node }, { leaseMs, pollMs: 100 });
@@ -79,18 +79,18 @@ still("a suspect that its worker survives for two leases is delivered beside oth
   expect(await statusOf("a")).toBe("completed");
 });
 
-still("where other deliveries take longer than a lease, a suspect is handed back, and comes again", async ({ time }) => {
+still("a suspect is returned to the queue while other deliveries take longer than a lease, and is delivered later", async ({ time }) => {
   const { log, node, end } = bound(new Works());
   const runtime = await time.runtime(document, { work: node }, { leaseMs, pollMs: 100, concurrency: 2 });
   for (const id of ["slow", "other"]) await runtime.trigger("flow", "In", { id });
   await time.pass(100);
-  // It has no room for the packets of the workers that die.
+  // This worker has no capacity for the packets of the workers that die.
   const { trigger, statusOf } = await suspects(time, ["a"]);
   end("other");
   await time.pass(200);
   await trigger("quick");
   await time.pass(500);
-  // What comes waits for the suspect, which waits for the slow one.
+  // New packets wait for the suspect, which waits for the slow delivery.
   expect(log).toEqual(["slow", "slow beside other"]);
   await time.pass(1000);
   expect(log.slice(2)).toEqual(["slow beside quick"]);
@@ -103,7 +103,7 @@ still("where other deliveries take longer than a lease, a suspect is handed back
   expect(await statusOf("a")).toBe("completed");
 });
 
-still("a suspect that fails for good is a dead letter, and its alert names it", async ({ time }) => {
+still("a suspect that fails permanently becomes a dead letter, and its alert names the packet", async ({ time }) => {
   const alerting = oneEdge(
     "{ mode: durable }",
     ', x-alerts: { onDeadLetter: { webhook: "http://127.0.0.1:1/", message: "about {{ packet.id }}" } }',
@@ -118,7 +118,7 @@ still("a suspect that fails for good is a dead letter, and its alert names it", 
   expect((await runtime.deadLetters()).map(({ error }) => error.code)).toEqual(["PERMANENT"]);
 });
 
-still("a node of kind subworkflow whose own code kills its workers ends as a dead letter", async ({ time }) => {
+still("a packet for a subworkflow node whose code kills its workers becomes a dead letter", async ({ time }) => {
   const document = flow({
     nodes: "In: { operationId: take, kind: source }\nWork: { operationId: work, kind: subworkflow }",
     edges: "- { from: In, to: Work, delivery: { mode: durable } }",
@@ -144,7 +144,7 @@ still("a node of kind subworkflow whose own code kills its workers ends as a dea
   expect(deaths).toBe(5);
 });
 
-still("a suspect gets its turn in a worker that always has deliveries longer than a lease", async ({ time }) => {
+still("a worker that always has deliveries longer than a lease still delivers a suspect", async ({ time }) => {
   const running = new Map<string, { readonly untilAt: number; readonly end: () => void }>();
   let [now, isDelivered] = [0, false];
   const node: FlowNode = async (input) => {
@@ -155,7 +155,7 @@ still("a suspect gets its turn in a worker that always has deliveries longer tha
   const runtime = await time.runtime(document, { work: node }, { leaseMs, pollMs: 100, concurrency: 3 });
   for (const id of ["x", "y", "z"]) await runtime.trigger("flow", "In", { id });
   await time.pass(100);
-  // It has no room for the packet of the workers that die.
+  // This worker has no capacity for the packet of the workers that die.
   const { trigger, statusOf } = await suspects(time, ["a"]);
   for (; now < 60 * leaseMs && !isDelivered; now += leaseMs) {
     const [oldest] = running;

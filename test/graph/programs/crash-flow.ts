@@ -3,7 +3,7 @@ import { NodeError, type NodeInput, NodeOutput } from "onceflow/graph";
 export const flow = "crashing";
 export const leaseMs = 600;
 
-/** Two nodes: what comes in, and an effect with a key. A dead letter of it is told to a webhook. */
+/** Two nodes: a source, and a keyed effect whose dead letters are posted to a webhook. */
 export function documentFor(providerUrl: string) {
   const text = `
 flowdsl: "1.0"
@@ -22,7 +22,7 @@ edges:
   return { text, file: "crashing.flowdsl.yaml" };
 }
 
-/** Charges; then does what is asked of it, and fails as its payload says. */
+/** Charges, then runs `then`, and fails if the payload asks for it. */
 export function chargeAt(providerUrl: string, then: () => Promise<void> | void = () => {}) {
   return async (input: NodeInput): Promise<NodeOutput> => {
     const { idempotencyKey = "", attempt, packetId } = input.context;
@@ -32,7 +32,7 @@ export function chargeAt(providerUrl: string, then: () => Promise<void> | void =
     await then();
     const fails = input.packet("in").data["fails"];
     if (fails === "once" && attempt === 1) throw new NodeError("TEMPORARY", "fails once");
-    if (fails === "always") throw new NodeError("PERMANENT", "fails for good");
+    if (fails === "always") throw new NodeError("PERMANENT", "fails permanently");
     return new NodeOutput();
   };
 }

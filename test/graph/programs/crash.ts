@@ -2,12 +2,12 @@ import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { chargeAt, documentFor, flow, leaseMs } from "./crash-flow.js";
 
-/** Does one thing with a runtime, and kills itself before or after one durable write of it. */
+/** Does one thing with a runtime, and kills itself before or after one of its durable writes. */
 const [url = "", providerUrl = "", point = "", act = "", about = ""] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 
-/** Its effect has happened, and it does not come back. */
+/** True once the handler has had its effect; `hold` then never returns. */
 let called = false;
 function hold(): Promise<void> {
   called = true;
@@ -25,7 +25,7 @@ async function around<T>(what: string, write: () => Promise<T>): Promise<T> {
   return answer;
 }
 
-/** The store, with a point before and after everything that a runtime writes. */
+/** The store with a crash point before and after each write of a runtime. */
 function doomed(store: Store): Store {
   const { packets } = store;
   const commit = (batch: Parameters<Store["commit"]>[0]) => {
@@ -60,6 +60,6 @@ if (point.endsWith("reinject")) await runtime.retry(about);
 if (point.endsWith("discard")) await runtime.discard(about);
 if (about === "pause" || about === "resume" || about === "archive") await runtime[about](flow);
 if (act === "stop") await runtime.stop();
-// What has not died by now waits for its own death.
+// The process has not reached its crash point yet: keep it alive until then.
 setInterval(() => {}, 1000);
 process.send?.("waiting");

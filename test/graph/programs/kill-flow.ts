@@ -1,6 +1,6 @@
 import { NotKnownError, open, type Store, UnreachableError } from "onceflow";
 
-/** Four nodes, every edge durable; the three with an effect have keys. */
+/** Four nodes with durable edges; the three nodes with an effect have keys. */
 export const document = {
   text: `
 flowdsl: "1.0"
@@ -21,7 +21,7 @@ edges:
 export const flow = "killed";
 export const leaseMs = 2000;
 
-/** The server may be down at the moment: it is killed, too. */
+/** Opens the store as soon as its server is up: the test kills the server too. */
 export async function openWhenUp(url: string): Promise<Store> {
   return await untilUp(() => open(url));
 }

@@ -1,7 +1,7 @@
 import { createRuntime } from "onceflow/graph";
 import { document, flow, leaseMs, openWhenUp, untilUp } from "./kill-flow.js";
 
-/** One of two who trigger the same: the keys are the same, too. */
+/** One of two processes that send the same triggers with the same keys. */
 const [url = "", count = "0", poisonEvery = "0"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());

@@ -1,7 +1,7 @@
 import { createRuntime, NodeError, type NodeInput, NodeOutput } from "onceflow/graph";
 import { document, leaseMs, openWhenUp, untilUp } from "./kill-flow.js";
 
-/** One of the workers that the kill test of graphs kills: three effects at the provider for every packet that comes in. */
+/** A worker for the kill test of graphs: three effects at the provider for each trigger. */
 const [url = "", providerUrl = ""] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
@@ -12,7 +12,7 @@ async function effect(input: NodeInput): Promise<NodeOutput> {
   await fetch(providerUrl, {
     method: "POST",
     headers: { "idempotency-key": idempotencyKey, "x-attempt": String(attempt), "x-caller": `${process.pid} ${packetId} ${attempt}` },
-  }).catch(() => process.exit(3)); // The provider is gone: the test is over.
+  }).catch(() => process.exit(3)); // The provider has closed: the test is over.
   if (nodeId === "Tell" && data["poison"] === true) throw new NodeError("PERMANENT", "meant to die");
   return new NodeOutput().send("out", data);
 }

@@ -2,7 +2,7 @@ import { open } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { endProcess } from "../../programs/end-process.js";
 
-/** A worker with healthy packets, and with one that ends its process: `poison-graph.js <store url> <provider url> <exit|exception>`. */
+/** A worker for healthy packets and one packet that kills its process: `poison-graph.js <store url> <provider url> <exit|exception>`. */
 const [url = "", providerUrl = "", death = ""] = process.argv.slice(2);
 
 export const poisonDocument = {

@@ -3,13 +3,13 @@ import type { ConsumeOptions, Consuming } from "onceflow/inbox/nats";
 import type { Ending } from "../../programs/end-process.js";
 import type { ProviderName } from "../../servers/acquire.js";
 
-/** What the tests send. */
+/** The payload of the tests' messages. */
 export interface Order {
   readonly order: string;
 }
 
 export interface Sent {
-  /** What its producer names it, where the broker has a place for that. */
+  /** The message id that the producer sets, if the broker supports one. */
   readonly id: string;
   readonly body: string;
 }
@@ -21,21 +21,21 @@ export type ConsumerOptions = Pick<ConsumeOptions<Order>, "onError" | "concurren
 
 /** A queue, stream or topic of a broker that no other test uses. */
 export interface BrokerQueue {
-  /** After so long without a word a message is handed out again. */
+  /** The broker redelivers a message after this time without an acknowledgement or extension. */
   readonly patienceMs: number;
   send(messages: readonly Sent[]): Promise<void>;
-  /** `silent`: what it tells the broker while it works gets lost on the way. */
+  /** `silent`: the broker does not receive the extensions that the consumer sends while it works. */
   consume(options: ConsumerOptions, how?: { readonly silent?: boolean }): Promise<Consuming>;
-  /** How many messages the broker would still hand out, or wait for an answer to. */
+  /** Number of messages that the broker has not delivered yet, or that are not acknowledged. */
   left(): Promise<number>;
-  /** Whether a broker that was killed does not know it any more, where that can be. */
+  /** Returns whether a killed broker has lost the queue, for brokers that may. */
   isLost?(): Promise<boolean>;
-  /** Where silence alone does not make the broker hand a message out again. */
+  /** Breaks the connection, for brokers that do not redeliver after silence alone. */
   lose?(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** How a message ends its process, and how many consumers there are. */
+/** How a message kills its process, and how many consumers there are. */
 export interface Poisoning {
   readonly death: Ending;
   readonly consumers: number;
@@ -47,12 +47,12 @@ export interface Broker {
   readonly name: BrokerName;
   readonly title: string;
   readonly server: ProviderName;
-  /** Opens the queue with this name, which is made if it does not exist, with about this patience. */
+  /** Opens the queue with this name and about this patience. Creates the queue if it does not exist. */
   open(url: string, name: string, patienceMs: number): Promise<BrokerQueue>;
-  /** A message that has to come again stays with its consumer until then. */
+  /** The consumer keeps a message until its next attempt; the broker does not redeliver it. */
   readonly keeps?: true;
-  /** How messages kill their consumers here; no two brokers need all the ways. */
+  /** How messages kill their consumers here. The brokers share the combinations among them. */
   readonly poisonings: readonly Poisoning[];
-  /** Tests that this broker cannot be asked to pass, and why. */
+  /** Tests that this broker cannot pass, with the reason. */
   readonly cannot?: { readonly [test in "extend" | "undecodable"]?: string };
 }

@@ -1,6 +1,6 @@
 import type { Broker, BrokerName } from "./broker-queue.js";
 
-/** One is loaded, not all of their drivers. */
+/** Loaded on demand, so that a test does not load the drivers of all brokers. */
 export const brokers = {
   bullmq: async () => (await import("./bullmq.js")).bullmq,
   ioRedis: async () => (await import("./redis-streams.js")).redisStreams("ioredis"),

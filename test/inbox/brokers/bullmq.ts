@@ -24,7 +24,7 @@ export const bullmq: Broker = {
           lockDuration: patienceMs,
           stalledInterval: patienceMs / 2,
           skipLockRenewal: silent,
-          // The inbox counts attempts, and deaths among them.
+          // The inbox counts attempts, including those whose process died.
           maxStalledCount: 100,
           runRetryDelay: 100,
           drainDelay: 1,

@@ -6,12 +6,12 @@ export const kafka: Broker = {
   name: "kafka",
   title: "Kafka (mock cluster of librdkafka)",
   server: "kafka",
-  // It takes 30 s: five processes join one after the other, and each join waits for the session of the process that died before. A session
-  // is longer than the 3 s below, which kcat cannot set. What is asked of the inbox is the same.
+  // This takes 30 s: five processes join one after the other, and each join waits for the session of the process that died before. A session
+  // is longer than the 3 s below, which kcat cannot set. The inbox has to do the same.
   poisonings: [],
   keeps: true,
   async open(brokers, topic, asked) {
-    // A mock group waits 3 s for its first members, and has forgotten one whose session is shorter.
+    // A mock group waits 3 s for its first members, and drops a member whose session is shorter.
     const patienceMs = Math.max(4000, asked);
     const client = new Kafka({
       brokers: brokers.split(","),

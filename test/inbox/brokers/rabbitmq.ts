@@ -33,7 +33,7 @@ export const rabbitmq: Broker = {
         await asking.close();
         return messageCount + held.count;
       },
-      // It answers first, and writes down later which queues there are.
+      // RabbitMQ confirms a queue before it has written it to disk.
       isLost: async () => {
         const asking = await connection.createChannel();
         asking.on("error", () => {});
@@ -44,7 +44,7 @@ export const rabbitmq: Broker = {
         if (!missing) await asking.close().catch(() => undefined);
         return missing;
       },
-      // The first who consumed loses its connection.
+      // The consumer that connected first loses its connection.
       lose: async () => {
         const model = connections[1] as unknown as { _core: { _model: { connection: { stream: { destroy(error: Error): void } } } } };
         model._core._model.connection.stream.destroy(new Error("cut"));
@@ -52,10 +52,10 @@ export const rabbitmq: Broker = {
       close: async () => void (await Promise.all(connections.map((one) => one.close()))),
     };
   },
-  cannot: { extend: "it waits as long as the connection is there" },
+  cannot: { extend: "RabbitMQ waits as long as the connection is open" },
 };
 
-/** The messages that this process has, and has not answered to: RabbitMQ counts only the others. */
+/** Messages that this process has received and not acknowledged: RabbitMQ does not count these. */
 class Held {
   readonly #channels = new Map<Channel, number>();
 
@@ -70,7 +70,7 @@ class Held {
     };
     const { consume: consumeWith, ack, nack } = channel;
     this.#channels.set(channel, 0);
-    // Those of a channel that is gone are the broker's again.
+    // The messages of a closed channel are back at the broker.
     channel.once("close", () => this.#channels.delete(channel));
     return Object.assign(channel, {
       consume: ((from, take) =>
@@ -91,7 +91,7 @@ class Held {
 }
 
 async function connected(url: string) {
-  // A broker that boots may take a connection, and never say a word.
+  // A broker that is starting may accept a connection and never respond.
   const connection = await connect(url, { recovery: { initialDelay: 50, maxDelay: 500 }, timeout: 5000 });
   connection.on("error", () => {});
   return connection;

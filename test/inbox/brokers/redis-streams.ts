@@ -7,12 +7,12 @@ type Client = RedisStreamsOptions["client"];
 
 interface Connected {
   readonly client: Client;
-  /** The same client, but what it says about entries that it works on gets lost. */
+  /** The same client, except that its extensions of entries in progress are lost. */
   readonly silent: Client;
   close(): void;
 }
 
-/** The same with either driver, and with both versions of the protocol. */
+/** Redis streams with either driver and both versions of the protocol. */
 export function redisStreams(driver: "redis" | "ioredis"): Broker {
   return {
     name: driver === "redis" ? "nodeRedis" : "ioRedis",

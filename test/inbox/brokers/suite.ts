@@ -15,10 +15,10 @@ import { poisonAmongHealthy } from "../poison-messages.js";
 import type { Broker, BrokerQueue, ConsumerOptions } from "./broker-queue.js";
 import { boundMs, calls, consuming, HandlerGate, nothingLeft, orders, shop, startConsumer } from "./shop.js";
 
-/** A broker that comes up may take a consumer and never answer it: the adapter gives it 30 s, and asks again. */
+/** A broker that is starting may accept a consumer and never respond: the adapter tries again after 30 s. */
 const comesBackMs = 120_000;
 
-/** What every adapter has to show against its real broker; `more` is what only this one has to. */
+/** The tests that every adapter passes with its real broker. `more` adds the tests of one adapter. */
 export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) => string) => void = () => {}): void {
   describe(broker.title, () => {
     let acquired: Acquired<Server>;
@@ -36,7 +36,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       return queue;
     }
 
-    test.concurrent("every message is handled once and acknowledged, by its own id", async (t) => {
+    test.concurrent("every message is handled once by its id and acknowledged", async (t) => {
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       await queue.send(orders(12));
@@ -46,7 +46,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(calls(effects)).toEqual(Array(12).fill(1));
     });
 
-    test.concurrent("a copy that comes while the first is worked on is held: one effect", async (t) => {
+    test.concurrent("a copy that arrives while the first is handled is held, and there is one effect", async (t) => {
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const gate = new HandlerGate();
@@ -62,7 +62,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       await consuming(t, queue, { inbox: second, handle });
       await queue.lose?.();
       const copies = () => first.metrics.held + second.metrics.held || undefined;
-      await poll(boundMs, copies, () => "no copy came");
+      await poll(boundMs, copies, () => "no copy arrived");
       expect(effects.keys()).toEqual([]);
       gate.open();
       await nothingLeft(queue);
@@ -70,7 +70,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(first.metrics.processed + second.metrics.processed).toBe(1);
     });
 
-    test.concurrent("a process that dies after the effect and before the acknowledgement: it comes again, applied once", async (t) => {
+    test.concurrent("if a process dies after the effect and before the acknowledgement, the message is redelivered and the effect applied once", async (t) => {
       const name = `onceflow-${randomUUID()}`;
       const queue = await queueOf(t, { name });
       const folder = temporaryFolder(t.onTestFinished);
@@ -104,7 +104,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       ).toEqual([1, 2]);
     });
 
-    test.concurrent("duplicates inside a batch, by a key of the payload: one effect each", async (t) => {
+    test.concurrent("duplicates in a batch with a key from the payload have one effect", async (t) => {
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store, { key: ({ payload }) => (payload as { order: string }).order });
@@ -113,11 +113,11 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       await nothingLeft(queue);
       expect(calls(effects)).toEqual([1, 1, 1]);
       expect(inbox.metrics.processed).toBe(3);
-      // More, where the machine was slow and the broker impatient.
+      // There are more duplicates if the machine was slow and the broker redelivered.
       expect(inbox.metrics.duplicates).toBeGreaterThanOrEqual(6);
     });
 
-    test.concurrent("a handler that fails: once more after its time; in the end a dead letter, acknowledged, and others go on", async (t) => {
+    test.concurrent("a message whose handler fails is retried after a delay, in the end a dead letter and acknowledged, and other messages are handled", async (t) => {
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store, { attemptsMax: 3 });
@@ -142,7 +142,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(items.map(({ message }) => message?.payload)).toEqual(expect.arrayContaining([{ order: "order-2" }, { order: "order-3" }]));
     });
 
-    test.concurrent("bytes that are no JSON: a dead letter with what came, and others go on", async (t) => {
+    test.concurrent("a body that is not JSON becomes a dead letter with its content, and other messages are handled", async (t) => {
       if (broker.cannot?.undecodable !== undefined) return t.skip(broker.cannot.undecodable);
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
@@ -155,7 +155,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(items).toMatchObject([{ error: { message: expect.stringContaining("cannot be decoded") }, message: { payload: "{order" } }]);
     });
 
-    test.concurrent("a store that fails: nothing is acknowledged, it is told, and everything is handled when it is back", async (t) => {
+    test.concurrent("while the store fails nothing is acknowledged and onError is called, and all messages are handled when the store is back", async (t) => {
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       let down = true;
@@ -172,7 +172,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       await poll(
         boundMs,
         () => errors.length >= 3 || undefined,
-        () => "nobody was told",
+        () => "onError was not called",
       );
       expect(errors[0]).toEqual(["Error: the store is down", { order: expect.stringMatching(/^order-/) }]);
       expect(await queue.left()).toBe(3);
@@ -182,7 +182,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(calls(effects)).toEqual([1, 1, 1]);
     });
 
-    test.concurrent("stopped: what is under way is finished and acknowledged, no more is taken, and the rest is there for others", async (t) => {
+    test.concurrent("stop() finishes and acknowledges running messages, takes no more, and leaves the rest to other consumers", async (t) => {
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const gate = new HandlerGate();
@@ -215,8 +215,8 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(calls(effects)).toEqual(Array(8).fill(1));
     });
 
-    test.concurrent("stopped while a message waits for its next attempt: it is the broker's again, not lost", async (t) => {
-      if (!broker.keeps) return t.skip("it waits at the broker anyway");
+    test.concurrent("stop() returns a message that waits for its next attempt to the broker", async (t) => {
+      if (!broker.keeps) return t.skip("with this broker the message waits at the broker");
       const queue = await queueOf(t);
       const { handle, effects, inboxOn, store } = await shop(t);
       const inbox = inboxOn(store, { backoffMs: 300_000 });
@@ -228,7 +228,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
           message.payload.order === "order-0" ? Promise.reject(new Error("not now")) : handle(message, context),
       });
       const waits = () => (inbox.metrics.retried === 1 && inbox.metrics.processed === 1) || undefined;
-      await poll(boundMs, waits, () => "nothing waits");
+      await poll(boundMs, waits, () => "no message waits for its next attempt");
       await first.stop();
       await consuming(t, queue, { inbox: inboxOn(store), handle });
       await nothingLeft(queue);
@@ -236,7 +236,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     });
 
     test.for(broker.poisonings)(
-      "a message kills its process by $death, $consumers consumers: it dies alone, all others are handled",
+      "a message that kills its process by $death becomes a dead letter, and all others are handled by $consumers consumers",
       {
         timeout: 120_000,
       },
@@ -249,9 +249,9 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
 
     more((t) => (acquired.ok ? acquired.running.url : t.skip(acquired.reason)));
 
-    // By themselves: one counts on time, the other takes the broker away.
+    // Not concurrent: the first depends on time, and the second kills the broker.
 
-    test("a handler that takes longer than the broker waits: it is told in time, and no copy comes", async (t) => {
+    test("while a handler takes longer than the broker waits, the adapter extends the message, and no copy arrives", async (t) => {
       if (broker.cannot?.extend !== undefined) return t.skip(broker.cannot.extend);
       const queue = await queueOf(t, { patienceMs: 3000 });
       const { handle, effects, inboxOn, store } = await shop(t);
@@ -267,12 +267,12 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       expect(inbox.metrics).toMatchObject({ processed: 1, held: 0, duplicates: 0 });
     });
 
-    test("a broker that is killed and started again in the middle: every message is handled, one effect each", {
+    test("if the broker is killed and restarted, every message is handled with one effect", {
       timeout: 180_000,
     }, async (t) => {
       const queue = await queueOf(t);
       const { kill, restart } = acquired.ok ? acquired.running : t.skip(acquired.reason);
-      if (kill === undefined || restart === undefined) return t.skip("it is not ours to kill, or has nothing left when it is");
+      if (kill === undefined || restart === undefined) return t.skip("this broker was not started by the tests, or does not keep its messages over a restart");
       const { handle, effects, inboxOn, store } = await shop(t);
       const gate = new HandlerGate();
       await queue.send(orders(20));
@@ -282,7 +282,7 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
         concurrency: 4,
         onError: () => {},
         handle: async (message, context) => {
-          // Some are done, some are in the middle, and some are still the broker's.
+          // Some messages are done, some are in progress, and some are still at the broker.
           if (effects.keys().length >= 6) await gate.pass();
           return await handle(message, context);
         },
@@ -293,15 +293,15 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
       await poll(
         boundMs,
         () => effects.keys().length >= 6 + gate.came || undefined,
-        () => "what was under way did not end",
+        () => "messages in progress did not end",
       );
       await restart();
-      if (await queue.isLost?.()) return t.skip("the broker was killed before it had written down that there is such a queue");
-      // What is left is asked later: a queue that is still being read from disk says nothing.
+      if (await queue.isLost?.()) return t.skip("the broker was killed before it had written the queue to disk");
+      // The number of messages left is checked later: it is not known while the broker still reads the queue from disk.
       await poll(
         comesBackMs,
         () => effects.keys().length >= 20 || undefined,
-        () => `only ${effects.keys().length} were handled`,
+        () => `only ${effects.keys().length} messages were handled`,
       );
       await nothingLeft(queue);
       expect(effects.keys()).toHaveLength(20);

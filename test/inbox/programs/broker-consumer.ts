@@ -4,8 +4,8 @@ import type { BrokerName } from "../brokers/broker-queue.js";
 import { brokers } from "../brokers/brokers.js";
 
 /**
- * A consumer that is killed: `broker-consumer.js <broker> <server url> <queue> <store url> <provider url> <dies|lives>`.
- * One that dies does so when the provider has done its part, and nobody else knows.
+ * A consumer that kills itself or not: `broker-consumer.js <broker> <server url> <queue> <store url> <provider url> <dies|lives>`.
+ * With `dies` it kills itself after the provider's effect and before anything is saved or acknowledged.
  */
 const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", fate = ""] = process.argv.slice(2);
 const broker = await brokers[which as BrokerName]();

@@ -5,13 +5,13 @@ import type { BrokerName } from "../brokers/broker-queue.js";
 import { brokers } from "../brokers/brokers.js";
 
 /**
- * A consumer with healthy messages, and with one that ends its process:
+ * A consumer of healthy messages and of one that kills its process:
  * `poison-consumer.js <broker> <server url> <queue> <store url> <provider url> <exit|exception>`.
  */
 const [which = "", url = "", name = "", storeUrl = "", providerUrl = "", death = ""] = process.argv.slice(2);
 export const poison = "poison";
 
-/** Short leases: each death costs one. */
+/** Short leases, because each death costs one lease. */
 export function poisonOptions() {
   return { consumer: "shop", effect: "keyed", leaseMs: 500, waitMs: 50, backoffMs: 50, attemptsMax: 2 } as const;
 }
@@ -24,7 +24,7 @@ if (import.meta.filename === process.argv[1]) {
   await queue.consume({
     inbox: createInbox(store, poisonOptions()),
     concurrency: 10,
-    // A broker does not know at once that its consumer died.
+    // A broker notices the death of its consumer late.
     onError: () => {},
     handle: async ({ payload }, { effectKey, attempt }) => {
       if (payload.order === poison) await endProcess(death);

@@ -3,13 +3,13 @@ import { createInbox, type MessageHandler, PermanentError } from "onceflow/inbox
 import type { CrashPoint } from "onceflow/testing";
 import { inPackage } from "../../programs/in-package.js";
 
-/** Consumes a message, or redrives or discards it, and dies over it, by SIGKILL, where it was told. Else its last word is the answer. */
+/** Handles, retries or discards a message, and kills itself with SIGKILL at `dieAt`. Without a crash it prints the result. */
 export interface InboxDoom {
   readonly url: string;
   readonly providerUrl: string;
-  readonly act: "handle" | "batch" | "redrive" | "discard";
+  readonly act: "handle" | "batch" | "retry" | "discard";
   readonly dieAt?: CrashPoint | "before call" | "after call";
-  /** What the handler does when it has called. */
+  /** What the handler does after the call. */
   readonly then?: "succeeds" | "fails" | "kills";
   readonly tx?: boolean;
 }
@@ -22,7 +22,7 @@ export function inboxOptions(tx = false) {
   return { consumer: "killed", key, leaseMs: 300, attemptsMax: 2, concurrency: 1, ...(tx ? { tx: true as const } : {}) };
 }
 
-/** Calls the provider, or writes a row; of a batch only the third message is what it dies of. */
+/** Calls the provider, or writes a row. Of a batch only the third message kills the process. */
 export function handlerOf({ providerUrl, dieAt, then = "succeeds", act }: Omit<InboxDoom, "url">, die: () => void) {
   const handler: MessageHandler<{ order: string }, { attempt: number }> = async ({ payload }, { attempt, effectKey, tx }) => {
     const doomed = act !== "batch" || payload.order === "o-3";
@@ -55,7 +55,7 @@ if (given !== undefined && import.meta.filename === process.argv[1]) {
   const acts = {
     handle: () => inbox.handle(message, handler),
     batch: () => inbox.handleBatch(batch, handler),
-    redrive: () => inbox.retry("o-1", handler),
+    retry: () => inbox.retry("o-1", handler),
     discard: () => inbox.discard("o-1"),
   };
   console.log(JSON.stringify((await acts[act]()) ?? null));
