@@ -83,7 +83,8 @@ export class Observer {
         return;
       case "resolve":
         if (answer.kind !== "settled" || known === undefined) return;
-        if (known.attempt !== operation.attempt) throw new PromiseBroken(`${key}: resolve changed a different attempt than the one it named`);
+        if (known.attempt !== operation.attempt)
+          throw new PromiseBroken(`${key}: resolve changed a different attempt than the one it named`);
         if (!known.ended && at < known.leaseUntil) throw new PromiseBroken(`${key}: an attempt with a live lease was resolved`);
         Object.assign(known, { ended: true, resolved: true, owner: operation.owner, outcome: outcomeIn(operation) });
     }

@@ -102,10 +102,12 @@ async function verifyEnd({ world, plan, effects, calm }: Simulation, observer: O
       const calls = effects.calls(key);
       const started = observer.started.get(key) ?? new Set();
       const attempts = calls.map((call) => call.attempt ?? 0);
-      if (new Set(attempts).size !== attempts.length) throw new PromiseBroken(`${key}: an attempt called the provider twice; attempts of the calls: ${attempts}`);
+      if (new Set(attempts).size !== attempts.length)
+        throw new PromiseBroken(`${key}: an attempt called the provider twice; attempts of the calls: ${attempts}`);
       const ghost = attempts.find((attempt) => !started.has(attempt));
       if (ghost !== undefined) throw new PromiseBroken(`${key}: attempt ${ghost} called the provider, but the store never started it`);
-      if (effect === "atMostOnce" && calls.length > 1) throw new PromiseBroken(`${key}: an atMostOnce key called the provider ${calls.length} times`);
+      if (effect === "atMostOnce" && calls.length > 1)
+        throw new PromiseBroken(`${key}: an atMostOnce key called the provider ${calls.length} times`);
       const reconcile = effect === "reconcile" ? { reconcile: () => "unknown" as const } : {};
       const result = await once(calm, { key, input, effect, keepFailures, ...reconcile, onRunning: "return" }, () => "afterwards").catch(
         (error: unknown) => ({ status: "threw" as const, error }),

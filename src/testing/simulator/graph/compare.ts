@@ -22,7 +22,9 @@ export function compareWithTable(book: PacketBook, table: MemoryTable): void {
     const row = table.executions.get(number);
     const { open, dead, duplicates, endedAt } = row ?? { open: -1, dead: -1, duplicates: -1, endedAt: null };
     if (open !== sum.open || dead !== sum.dead || duplicates !== sum.duplicates)
-      throw new PromiseBroken(`execution ${number} has the counters ${JSON.stringify({ open, dead, duplicates })}, expected ${JSON.stringify(sum)}`);
+      throw new PromiseBroken(
+        `execution ${number} has the counters ${JSON.stringify({ open, dead, duplicates })}, expected ${JSON.stringify(sum)}`,
+      );
     if ((endedAt === null) !== open > 0) throw new PromiseBroken(`execution ${number} has ${open} open packets, but endedAt is ${endedAt}`);
   }
 }
@@ -32,13 +34,16 @@ function comparePacket({ name, fate, owner, attempt, part }: KnownPacket, table:
   if (row?.state === "kept") return;
   const gone = fate !== undefined && fate !== "dead";
   if (gone !== (row === undefined))
-    throw new PromiseBroken(`${name}: expected ${fate ?? "open"}, but the store has ${row === undefined ? "no row" : `a row in state ${row.state}`}`);
+    throw new PromiseBroken(
+      `${name}: expected ${fate ?? "open"}, but the store has ${row === undefined ? "no row" : `a row in state ${row.state}`}`,
+    );
   if (row === undefined) return;
   if ((row.state === "dead") !== (fate === "dead"))
     throw new PromiseBroken(`${name}: expected ${fate ?? "open"}, but the row is ${row.state} in the store`);
-  if ((row.state === "part") !== (part && fate === undefined)) 
+  if ((row.state === "part") !== (part && fate === undefined))
     throw new PromiseBroken(`${name}: expected ${part ? "a part" : "not a part"} of a join, but the row is ${row.state} in the store`);
   if (row.attempt !== attempt) throw new PromiseBroken(`${name}: expected attempt ${attempt}, but the store has attempt ${row.attempt}`);
   // The store may have returned the packet of an expired worker to the queue, and no worker has claimed it yet.
-  if (row.owner !== owner && row.owner !== null) throw new PromiseBroken(`${name}: expected owner w${owner}, but the store has owner w${row.owner}`);
+  if (row.owner !== owner && row.owner !== null)
+    throw new PromiseBroken(`${name}: expected owner w${owner}, but the store has owner w${row.owner}`);
 }

@@ -20,7 +20,8 @@ export function startTrigger(simulation: GraphSimulation, { key, payload, slot, 
     reportedExecutions.set(key, known);
     if (known !== number) throw new PromiseBroken(`${key}: two senders got different executions`);
     const same = JSON.parse(simulation.table.executions.get(number)?.input ?? "null").n === payload.n;
-    if (mismatch === same) throw new PromiseBroken(`${key}: trigger answered mismatch: ${mismatch} for ${same ? "the same" : "a different"} payload`);
+    if (mismatch === same)
+      throw new PromiseBroken(`${key}: trigger answered mismatch: ${mismatch} for ${same ? "the same" : "a different"} payload`);
   };
   return persist(simulation, { wants: `to trigger ${key ?? "without a key"}`, slot, startMs, act, isTransient });
 }

@@ -1,7 +1,7 @@
 import type { PacketBackend } from "../../../core/packets/operation.js";
 import { createStore } from "../../../core/store/create-store.js";
 import { createRuntime, type Runtime } from "../../../graph/runtime/runtime.js";
-import { type NewProcess, type Host, HostFleet } from "../host-fleet.js";
+import { type Host, HostFleet, type NewProcess } from "../host-fleet.js";
 import type { Storm } from "../workflow/run-faults.js";
 import { type NodeWorld, nodesFor } from "./graph-nodes.js";
 import { type WithPackets, withPacketFaults } from "./packet-faults.js";

@@ -71,7 +71,8 @@ class SimulatedNode extends BaseNode {
     observer.guard(() => {
       const strangers = input.ports.filter((port) => (input.packet(port).data["ex"] ?? executionId) !== executionId);
       if (strangers.length > 0) throw new PromiseBroken(`${nodeId}: a join mixed parts of two executions`);
-      if (nodeId === "j" && input.ports.length !== 2) throw new PromiseBroken(`${nodeId}: a join was called with the ports ${input.ports.join()} instead of two`);
+      if (nodeId === "j" && input.ports.length !== 2)
+        throw new PromiseBroken(`${nodeId}: a join was called with the ports ${input.ports.join()} instead of two`);
     });
     await wait(0.5);
     if (bodies.kills.has(`${nodeId}:${data.id}`)) {

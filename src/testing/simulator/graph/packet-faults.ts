@@ -1,7 +1,7 @@
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import type { Backend } from "../../../core/store/store.js";
-import { faulty, type Weathered } from "../workflow/run-faults.js";
+import { type FaultyProcess, faulty } from "../workflow/run-faults.js";
 
 export type WithPackets = Backend & { readonly packets: PacketBackend };
 
@@ -11,8 +11,7 @@ function releaseLostClaims(packets: PacketBackend, overNetwork: Network): Packet
   const lostClaims: number[] = [];
   let count = 0;
   const claim = overNetwork(async (query: PacketClaimQuery, id: number, lost: readonly number[]) => {
-    for (const packet of lost.flatMap((other) => taken.get(other) ?? []))
-      if (packet.owner === query.worker) await release(packets, packet);
+    for (const packet of lost.flatMap((other) => taken.get(other) ?? [])) if (packet.owner === query.worker) await release(packets, packet);
     const claims = await packets.claim(query);
     taken.set(id, claims.claimed);
     return claims;
@@ -39,11 +38,11 @@ async function release(packets: PacketBackend, { no, owner, attempt }: PacketRec
 }
 
 /** Ledger and packets as a process sees them over an unreliable network: each call may be lost, and the process may crash in it. */
-export function withPacketFaults(backend: WithPackets, weathered: Weathered): WithPackets {
-  const { world, process, storm } = weathered;
+export function withPacketFaults(backend: WithPackets, faults: FaultyProcess): WithPackets {
+  const { world, process, storm } = faults;
   const { packets } = backend;
-  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, true);
-  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, false);
+  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(faults, name, call, true);
+  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(faults, name, call, false);
   return {
     ...backend,
     flush: write("flush of the ledger", backend.flush),

@@ -147,12 +147,14 @@ export class PacketObserver extends Witness {
     const { execution, worker } = send;
     if (answer.kind === "triggered") {
       const known = this.triggers.get(execution?.key?.key ?? "");
-      if (known !== answer.execution) throw new PromiseBroken(`a trigger was answered with execution ${answer.execution} instead of ${known}`);
+      if (known !== answer.execution)
+        throw new PromiseBroken(`a trigger was answered with execution ${answer.execution} instead of ${known}`);
     }
     if (answer.kind !== "packetsSent" || execution === null || this.executions.has(execution.no)) return;
     this.executions.add(execution.no);
     const key = execution.key?.key;
-    if (key !== undefined && this.triggers.has(key)) throw new PromiseBroken(`${key}: two triggers with the same key started two executions`);
+    if (key !== undefined && this.triggers.has(key))
+      throw new PromiseBroken(`${key}: two triggers with the same key started two executions`);
     if (key !== undefined) this.triggers.set(key, execution.no);
     this.#add(send.packets, answer, worker);
   }
@@ -162,7 +164,8 @@ export class PacketObserver extends Witness {
     const isOwner = packet.owner === worker && packet.attempt === attempt && packet.fate === undefined;
     const name = `${no} ${worker} ${attempt}`;
     if (answer.kind === "packetStale") {
-      if (isOwner && this.workers.has(worker) && this.isLive(worker)) throw new PromiseBroken(`${packet.name}: settle was rejected although the lease is live`);
+      if (isOwner && this.workers.has(worker) && this.isLive(worker))
+        throw new PromiseBroken(`${packet.name}: settle was rejected although the lease is live`);
       return;
     }
     if (answer.kind !== "packetSettled") throw new PromiseBroken(`${packet.name}: settle was answered with ${answer.kind}`);
@@ -217,7 +220,8 @@ export class PacketObserver extends Witness {
         packet.crashes += 1;
       }
       if (attempt !== packet.attempt + 1) throw new PromiseBroken(`${packet.name}: attempt ${attempt} follows attempt ${packet.attempt}`);
-      if (crashes !== packet.crashes) throw new PromiseBroken(`${packet.name}: the claim counts ${crashes} crashes, expected ${packet.crashes}`);
+      if (crashes !== packet.crashes)
+        throw new PromiseBroken(`${packet.name}: the claim counts ${crashes} crashes, expected ${packet.crashes}`);
       packet.attempt = attempt;
       packet.owner = worker;
       packet.key = this.#table.packet(no)?.key?.key ?? null;
