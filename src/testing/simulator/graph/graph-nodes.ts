@@ -19,7 +19,7 @@ export interface NodeWorld {
 
 /** The nodes of one process. Each takes some time, has one effect, and may throw, hang, or ignore its abort signal. */
 export function nodesFor(scene: NodeWorld, process: SimulatedProcess, die: (why: string) => void): BaseNode[] {
-  return [...around.plan.flow.nodes.values()].map((node) => new SimulatedNode(scene, process, node, die));
+  return [...scene.plan.flow.nodes.values()].map((node) => new SimulatedNode(scene, process, node, die));
 }
 
 class SimulatedNode extends BaseNode {
