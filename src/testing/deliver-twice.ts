@@ -4,7 +4,7 @@ import { knownOptions, type OptionNames } from "../core/errors/known-options.js"
 /** Options of `deliverTwice`. */
 export interface DeliverTwiceOptions {
   /**
-   * `"concurrent"` (default): both deliveries are under way at the same time, like two copies of a message that two consumers
+   * `"concurrent"` (default): both deliveries run at the same time, like two copies of a message that two consumers
    * receive. `"sequential"`: the second delivery begins after the first one has ended, like a retry after a lost reply.
    */
   readonly mode?: "concurrent" | "sequential";
@@ -15,7 +15,7 @@ const optionNames: OptionNames<DeliverTwiceOptions> = { mode: true };
 /**
  * Delivers the same work twice and returns both results. It works with every front end, because the callback makes the
  * delivery: an HTTP request, a message for an inbox, a packet for a node, the start of a run, or a call of `once` or of a flow.
- * Afterwards, count the effects at the other side (`EffectLedger`): equal results alone do not prove that the effect happened once.
+ * Afterwards, count the effects at the provider (`EffectLedger`): equal results alone do not prove that the effect happened once.
  *
  * @throws The error of a delivery. In concurrent mode both deliveries end first; in sequential mode there is no second delivery
  *   if the first one fails. InvalidInputError when `deliver` is not a function or an option is invalid.

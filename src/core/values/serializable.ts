@@ -19,10 +19,11 @@ interface Registered {
 }
 
 /**
- * A class can define its serialization by static methods under these symbols. They are registered symbols, so that two loaded
- * copies of a package share them.
+ * Key of the static method of a class that returns the value to store for an instance. It is a registered symbol, so that two loaded
+ * copies of this package share it.
  */
 export const serializeSymbol: unique symbol = Symbol.for("workflow-serialize") as never;
+/** Key of the static method of a class that creates an instance from the stored value. See {@link serializeSymbol}. */
 export const deserializeSymbol: unique symbol = Symbol.for("workflow-deserialize") as never;
 
 interface SerdeStatics {

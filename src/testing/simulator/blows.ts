@@ -1,7 +1,7 @@
 import type { Host, HostFleet } from "./host-fleet.js";
 import type { World } from "./world.js";
 
-interface Struck {
+interface BlowTarget {
   readonly world: World;
   readonly plan: {
     readonly slots: readonly unknown[];
@@ -15,10 +15,10 @@ interface Struck {
 }
 
 /**
- * What hits processes at any time, not only when they call the store: death, a pause, a restart; and the store's clock,
- * where it can `jump`.
+ * Starts the faults that hit processes at any time, not only when they call the store: a crash, a pause, a graceful restart, or a second
+ * process in the same slot. If `jump` is given, the store's clock also jumps forward.
  */
-export function startBlows({ world, plan, fleet, storm, observer }: Struck, jump?: (ms: number) => void): void {
+export function startBlows({ world, plan, fleet, storm, observer }: BlowTarget, jump?: (ms: number) => void): void {
   const { random } = world;
   const strike = () => {
     if (storm.over) return;
@@ -26,7 +26,7 @@ export function startBlows({ world, plan, fleet, storm, observer }: Struck, jump
     const { process } = fleet.host(slot);
     switch (random.between(0, jump ? 4 : 3)) {
       case 0:
-        fleet.kill(slot, "of a blow");
+        fleet.kill(slot, "of a random crash");
         break;
       case 1: {
         const ms = random.between(1, plan.weather.pauseMsMax);
@@ -43,7 +43,7 @@ export function startBlows({ world, plan, fleet, storm, observer }: Struck, jump
       case 4: {
         const ms = random.between(1, plan.leaseMs * 2);
         jump?.(ms);
-        observer.note(() => `the store's clock jumps by ${ms} ms`);
+        observer.note(() => `the store's clock jumps forward by ${ms} ms`);
       }
     }
     world.after(random.between(0, plan.blowMs * 2), strike);

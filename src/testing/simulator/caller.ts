@@ -22,7 +22,7 @@ export interface Caller {
 
 const triesMax = 8;
 
-/** A customer: calls, and when the process dies or the answer is not final, calls again, on another process. */
+/** A client of `once`. When the process dies or the answer is not final, it calls again on the next process, at most `triesMax` times. */
 export function startCaller(simulation: Simulation, plan: CallerPlan): Caller {
   const { world } = simulation;
   const caller: Caller = { done: false, broken: undefined };
@@ -37,26 +37,26 @@ export function startCaller(simulation: Simulation, plan: CallerPlan): Caller {
     const host = simulation.fleet.host((plan.slot + tries) % simulation.plan.slots);
     try {
       const result = await untilDeath(simulation, host, call(simulation, host, plan));
-      if (result === "died" || result.status === "running") return later(tries);
+      if (result === "died" || result.status === "running") return retryLater(tries);
       if (result.status !== "unknown" && result.value.order !== inputOf(plan).order)
-        throw new PromiseBroken(`${plan.target.key}: the answer belongs to another input`);
+        throw new PromiseBroken(`${plan.target.key}: the answer belongs to a different input`);
       end();
     } catch (error) {
       if (error instanceof PromiseBroken) return end(error);
-      if (isPassing(error)) return later(tries);
+      if (isTransient(error)) return retryLater(tries);
       if (error instanceof MismatchError && simulation.plan.callers.some((other) => inputOf(other) !== inputOf(plan))) return end();
-      if (error instanceof Error && (error.message.startsWith("handler:") || isReplayed(error))) return later(tries);
+      if (error instanceof Error && (error.message.startsWith("handler:") || isReplayed(error))) return retryLater(tries);
       end(error);
     }
   }
 
-  function later(tries: number): void {
+  function retryLater(tries: number): void {
     world.after(world.random.between(0, plan.leaseMs * 2), () => void tryOnce(tries + 1));
   }
   return caller;
 }
 
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (error instanceof RunningError || error instanceof LeaseLostError || error instanceof GoneError) return true;
   return error instanceof NotKnownError || error instanceof UnreachableError || error instanceof NotApplied;
 }
@@ -85,26 +85,26 @@ interface Value {
   readonly call: number;
 }
 
-const another = { order: "another" };
+const differentInput = { order: "another" };
 
-/** The first operation under a key decides what the key stands for; the other one must be refused from then on. */
+/** The first call under a key fixes its input; calls with a different input must be rejected from then on. */
 function inputOf({ otherInput, target }: CallerPlan): { readonly order: string } {
-  return otherInput ? another : target.input;
+  return otherInput ? differentInput : target.input;
 }
 
-/** Time in a process: the dead never go on, the paused go on late. */
+/** Waits on the clock of a process: never resolves after the process died, and resolves late if it is paused. */
 function sleepOn(host: Host, ms: number): Promise<void> {
   return new Promise((resolve) => void host.process.clock.after(ms, resolve));
 }
 
-/** The customer notices a dead process as a broken connection. */
+/** The result, or "died" if the process dies first: the client sees a broken connection. */
 function untilDeath<T>({ world }: Simulation, host: Host, result: Promise<OnceResult<T>>): Promise<OnceResult<T> | "died"> {
   return new Promise((resolve, reject) => {
-    const look = () => {
+    const poll = () => {
       if (host.process.dead) resolve("died");
-      else cancel = world.after(50, look);
+      else cancel = world.after(50, poll);
     };
-    let cancel = world.after(50, look);
+    let cancel = world.after(50, poll);
     result.then(resolve, reject).finally(() => cancel());
   });
 }

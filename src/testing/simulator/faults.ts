@@ -2,7 +2,7 @@ import { NotKnownError, UnreachableError } from "../../core/errors/errors.js";
 import type { Backend } from "../../core/store/store.js";
 import { never, type SimulatedProcess, type World } from "./world.js";
 
-/** How bad a seed's weather is: the probability of each fault, per call into the store. */
+/** The faults of a seed: the probability of each one per store call, and the longest pause and latency. */
 export interface Weather {
   readonly crashBefore: number;
   readonly crashAfter: number;
@@ -14,16 +14,16 @@ export interface Weather {
   readonly latencyMsMax: number;
 }
 
-/** The store as a process sees it over a bad network. What the store itself does is not touched. */
+/** The store as a process sees it over an unreliable network. The store itself works correctly. */
 export function withFaults(backend: Backend, world: World, host: SimulatedProcess, weather: Weather): Backend {
   const { random } = world;
   const travel = () => world.wait(random.between(0, weather.latencyMsMax));
-  /** A process that is dead, or paused, learns nothing until it wakes. */
+  /** Waits until the process is not paused; never resolves if the process is dead. */
   const awake = async () => {
     while (!host.dead && world.now() < host.pausedUntil) await world.wait(host.pausedUntil - world.now());
     if (host.dead) await never();
   };
-  /** There, and back again. */
+  /** Sends the request, calls the store, and returns the reply, with a fault at any of these points. */
   const call = async <T>(ask: () => Promise<T>): Promise<T> => {
     await travel();
     await awake();

@@ -8,12 +8,13 @@ export interface Host {
   readonly store: Store;
 }
 
-/** A fixed number of processes; one that died is replaced by a new one when somebody next needs it. */
+/** A fixed number of processes. A process that died is replaced when it is next requested. */
 export class Fleet {
   readonly #world: World;
   readonly #server: Backend;
   readonly #weather: Weather;
   readonly #hosts: Host[] = [];
+  /** A clock of a process that never crashes or pauses. */
   readonly calmClock: SimulatedProcess["clock"];
   crashes = 0;
 

@@ -1,16 +1,16 @@
 import type { Store } from "../../core/store/store.js";
 import { SimulatedProcess, type World } from "./world.js";
 
-/** One process: a store of its own on the one database, and whatever works on it. */
+/** One simulated process with its own store handle on the shared database. */
 export interface Host {
   readonly process: SimulatedProcess;
   readonly store: Store;
-  /** Resolves when it dies: those who wait for its answer see a broken connection. */
+  /** Resolves when the process dies: clients that wait for its reply see a broken connection. */
   readonly died: Promise<"died">;
 }
 
-/** What a process is born with. */
-export interface Born extends Pick<Host, "process" | "died"> {
+/** A process that has just been created, before its store is open. */
+export interface NewProcess extends Pick<Host, "process" | "died"> {
   readonly slot: number;
   readonly die: (why: string) => void;
 }
@@ -21,7 +21,7 @@ export interface HostFleetOptions {
   readonly note: (line: () => string) => void;
 }
 
-/** A fixed number of processes; one that died is replaced after a while. */
+/** A fixed number of slots, each with one process. A process that died is replaced after up to two leases. */
 export abstract class HostFleet<H extends Host> {
   readonly #options: HostFleetOptions;
   readonly #hosts: H[] = [];
@@ -34,11 +34,11 @@ export abstract class HostFleet<H extends Host> {
     this.#options = options;
   }
 
-  /** Opens its store, and begins to work. */
-  protected abstract start(born: Born): H;
-  /** Whether it is up, and so can be told to stop. */
+  /** Opens the store of a new process and starts its worker. */
+  protected abstract start(created: NewProcess): H;
+  /** Whether the process has started, so that it can be stopped gracefully. */
   protected abstract isUp(host: H): boolean;
-  /** Hands back what it works on, and closes its store. */
+  /** Stops gracefully: releases the work in progress and closes the store. */
   protected abstract stop(host: H, graceMs: number): Promise<void>;
 
   host(slot: number): H {
@@ -50,20 +50,20 @@ export abstract class HostFleet<H extends Host> {
     return [...this.#living];
   }
 
-  /** A new process in this place; an old one that still lives goes on beside it. */
+  /** Starts a new process in this slot. An old process that is still alive continues beside it. */
   boot(slot: number): H {
     this.#booted += 1;
     const process = new SimulatedProcess(this.#options.world, this.#booted);
-    let bury: (died: "died") => void = () => {};
+    let resolveDied: (died: "died") => void = () => {};
     const died = new Promise<"died">((resolve) => {
-      bury = resolve;
+      resolveDied = resolve;
     });
     this.#ends.set(process, (why) => {
       if (process.dead) return;
       process.dead = true;
       this.#living.delete(host);
       this.#options.note(() => `p${process.id} ${why}`);
-      bury("died");
+      resolveDied("died");
     });
     const host = this.start({ process, died, slot, die: (why) => this.#kill(process, slot, why) });
     this.#hosts[slot] = host;
@@ -88,17 +88,17 @@ export abstract class HostFleet<H extends Host> {
     this.#ends.get(process)?.(why);
   }
 
-  /** Hands its work back and goes; the next one is up before it has gone. */
+  /** Graceful restart: the new process starts before the old one has stopped. */
   async replace(slot: number, graceMs: number): Promise<void> {
     const old = this.#hosts[slot];
     if (old === undefined || old.process.dead || !this.isUp(old)) return;
-    this.#options.note(() => `p${old.process.id} is told to stop`);
+    this.#options.note(() => `p${old.process.id} is asked to stop`);
     this.boot(slot);
     await this.stop(old, graceMs);
     this.end(old.process, "has stopped");
   }
 
-  /** Nobody sleeps on, and every place is taken. */
+  /** Ends all pauses and starts a process in every empty slot. */
   recover(): void {
     for (const process of this.#ends.keys()) process.pausedUntil = 0;
     for (const slot of this.#options.plan.slots.keys()) this.host(slot);

@@ -2,19 +2,19 @@ import type { Operation } from "../../core/ledger/operation.js";
 import type { Backend, Verdicted } from "../../core/store/store.js";
 import type { MemoryLedger } from "../../stores/memory/backend.js";
 
-/** What the store did, as an outsider sees it. */
+/** One operation that the store executed, and its answer. */
 export interface Observed {
   readonly at: number;
   readonly operation: Operation;
   readonly answer: Verdicted["answer"];
 }
 
-/** A promise was broken. The message says which and what was seen. */
+/** A simulation found a broken promise. The message says which promise, and what was observed. */
 export class PromiseBroken extends Error {
   override readonly name = "PromiseBroken";
 }
 
-/** The observer's own idea of a key: kept from answers alone, with none of the store's code. */
+/** The observer's own model of a key, built only from operations and answers, without code of the store. */
 interface Known {
   attempt: number;
   owner: string;
@@ -22,19 +22,19 @@ interface Known {
   ended: boolean;
   resolved: boolean;
   effect: string;
-  /** The outcome that was first recorded, until the key is free again. */
+  /** The outcome that was recorded first, until the key is free again. */
   outcome: string | null | undefined;
 }
 
 /**
- * Watches every operation at the store and checks the ledger's promises on the spot: at most one live attempt per
- * key, attempt numbers that only rise, no stale write, no truth refused, replays equal to the first outcome.
+ * Watches every operation at the store and checks the ledger's promises at once: at most one live attempt per key, attempt
+ * numbers without gaps, no write by a stale owner, no late result of the current attempt rejected, replays equal to the first outcome.
  */
 export class Observer {
   readonly history: Observed[] = [];
   /** Started attempts per key. */
   readonly started = new Map<string, Set<number>>();
-  /** The first promise that was broken. Kept, not thrown: the store's own error handling must not swallow it. */
+  /** The first broken promise. Stored instead of thrown, because error handling of the code under test could swallow it. */
   broken: PromiseBroken | undefined;
   readonly #known = new Map<string, Known>();
 
@@ -71,11 +71,11 @@ export class Observer {
         if (answer.kind === "replay" && known?.outcome !== answer.record.outcome)
           throw new PromiseBroken(`${key}: a replay differs from the first outcome`);
         if (answer.kind === "unknown" && known && !known.ended && at < known.leaseUntil)
-          throw new PromiseBroken(`${key}: attempt ${known.attempt} holds a live lease and was called unknown`);
+          throw new PromiseBroken(`${key}: attempt ${known.attempt} holds a live lease, but begin answered "unknown"`);
         return;
       case "renew":
         if (answer.kind !== "renewed" || known === undefined) return;
-        if (known.owner !== operation.owner || known.ended) throw new PromiseBroken(`${key}: a stale owner renewed`);
+        if (known.owner !== operation.owner || known.ended) throw new PromiseBroken(`${key}: a stale owner renewed the lease`);
         known.leaseUntil = Math.max(known.leaseUntil, at + operation.leaseMs);
         return;
       case "settle":
@@ -83,15 +83,16 @@ export class Observer {
         return;
       case "resolve":
         if (answer.kind !== "settled" || known === undefined) return;
-        if (known.attempt !== operation.attempt) throw new PromiseBroken(`${key}: resolve changed another attempt than it named`);
-        if (!known.ended && at < known.leaseUntil) throw new PromiseBroken(`${key}: a live attempt was resolved`);
+        if (known.attempt !== operation.attempt)
+          throw new PromiseBroken(`${key}: resolve changed a different attempt than the one it named`);
+        if (!known.ended && at < known.leaseUntil) throw new PromiseBroken(`${key}: an attempt with a live lease was resolved`);
         Object.assign(known, { ended: true, resolved: true, owner: operation.owner, outcome: outcomeIn(operation) });
     }
   }
 
   #onStarted(owner: string, leaseMs: number, key: string, attempt: number, effect: string, at: number): void {
     const known = this.#known.get(key);
-    // The same begin, sent again after a lost reply, finds its own success.
+    // The same begin, sent again after a lost reply, gets the same answer.
     if (known?.owner === owner && known.attempt === attempt) return;
     if (known && !known.ended && at < known.leaseUntil)
       throw new PromiseBroken(`${key}: attempt ${attempt} began while attempt ${known.attempt} held a live lease`);
@@ -108,17 +109,17 @@ export class Observer {
     if (kind === "settled") {
       if (!mine || known.resolved) throw new PromiseBroken(`${key}: a stale owner's write took effect (attempt ${attempt})`);
       if (known.outcome !== undefined && known.outcome !== outcomeIn(operation))
-        throw new PromiseBroken(`${key}: attempt ${attempt} changed an outcome that was recorded`);
-      // Unknown stays open to this owner: only a final word ends it.
+        throw new PromiseBroken(`${key}: attempt ${attempt} changed an outcome that was already recorded`);
+      // After "unknown" this owner may still settle: only a recorded outcome is final.
       known.ended = true;
       known.outcome = outcomeIn(operation);
     } else if (mine && !known.resolved && known.outcome === undefined && to.state === "completed") {
-      throw new PromiseBroken(`${key}: attempt ${attempt} came late with the truth, and it was thrown away`);
+      throw new PromiseBroken(`${key}: attempt ${attempt} settled late with the result, and the result was rejected`);
     }
   }
 }
 
-/** Undefined while there is none: free and unknown keys have no outcome to be equal to. */
+/** Undefined for the states without an outcome (free, unknown). */
 function outcomeIn({ to }: Extract<Operation, { verb: "settle" | "resolve" }>): string | null | undefined {
   return to.state === "completed" || to.state === "failed" ? to.outcome : undefined;
 }

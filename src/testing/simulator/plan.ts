@@ -12,23 +12,23 @@ interface KeyPlan {
 
 export interface CallerPlan {
   readonly target: KeyPlan;
-  /** Asks for another operation under the same key: must be refused. */
+  /** Uses a different input under the same key: must be rejected. */
   readonly otherInput: boolean;
-  /** On which of the fleet's processes it tries first. */
+  /** The slot of the first try. */
   readonly slot: number;
   readonly startMs: number;
   readonly leaseMs: number;
   readonly onRunning: "wait" | "return" | "throw";
 }
 
-/** What happens in a seed's world, drawn before it begins. */
+/** What happens in the world of a seed, drawn before the world starts. */
 export interface Plan {
   readonly weather: Weather;
   readonly keys: readonly KeyPlan[];
   readonly callers: readonly CallerPlan[];
   readonly slots: number;
   readonly leaseMsMax: number;
-  /** How likely a handler is to throw before, or after, its effect, and how long it takes. */
+  /** Probabilities that a handler throws before or after its effect, and its longest duration. */
   readonly throwBefore: number;
   readonly throwAfter: number;
   readonly handlerMsMax: number;

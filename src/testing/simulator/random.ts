@@ -1,4 +1,4 @@
-/** Seeded randomness (mulberry32): the same seed makes the same world, on every machine. */
+/** Seeded random numbers (mulberry32): the same seed gives the same numbers on every machine. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** From 0 up to 1, without 1. */
+  /** A number from 0 (included) to 1 (excluded). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
@@ -15,7 +15,7 @@ export class Random {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   }
 
-  /** A whole number from `min` to `max`, both included. */
+  /** An integer from `min` to `max`, both included. */
   between(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1));
   }
@@ -26,7 +26,7 @@ export class Random {
 
   pick<T>(items: readonly T[]): T {
     const item = items[this.between(0, items.length - 1)];
-    if (item === undefined) throw new RangeError("nothing to pick from");
+    if (item === undefined) throw new RangeError("pick from an empty list");
     return item;
   }
 }

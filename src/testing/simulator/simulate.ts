@@ -14,30 +14,38 @@ import { Random } from "./random.js";
 import type { Simulation } from "./simulation.js";
 import { World } from "./world.js";
 
+/** Options of {@link simulate}. */
 export interface SimulationOptions {
-  /** The store under test, on a ledger with virtual time. Default: the memory store. */
+  /** Creates the store under test on a ledger with virtual time. Default: the memory store. Pass a broken store to check that the simulation finds it. */
   readonly backend?: (ledger: MemoryLedger) => Backend;
 }
 
+/** What happened in the world of one seed, as {@link simulate} returns it. */
 export interface SimulationReport {
   readonly seed: number;
+  /** Keys that the callers used. */
   readonly keys: number;
+  /** Callers of `once`. A caller that gets no final answer retries; its retries are not counted here. */
   readonly calls: number;
+  /** Attempts that the store started, over all keys. */
   readonly attempts: number;
+  /** Processes that died and were replaced. */
   readonly crashes: number;
+  /** Operations that the store executed. */
   readonly operations: number;
-  /** One line per operation at the store: equal for equal seeds. */
+  /** One line per operation at the store. The same seed gives the same lines. */
   readonly trace: readonly string[];
 }
 
-/** A promise was broken in this seed's world; the same seed breaks it again. */
+/** A simulation found a broken promise (`cause`). The same seed fails in the same way, and the message has the command that runs it again. */
 export class SimulationFailure extends Error {
   override readonly name = "SimulationFailure";
   readonly seed: number;
+  /** One line for each thing that happened until the failure. The message has the last 40. */
   readonly trace: readonly string[];
   constructor(seed: number, cause: Error, trace: readonly string[], flags = "") {
     const command = ["npm run simulate --", flags, "--seed", seed].filter((part) => part !== "").join(" ");
-    super(`seed ${seed}: ${cause.message}\n${trace.slice(-40).join("\n")}\nreplay it: ${command}`, { cause });
+    super(`seed ${seed}: ${cause.message}\n${trace.slice(-40).join("\n")}\nto reproduce: ${command}`, { cause });
     this.seed = seed;
     this.trace = trace;
   }
@@ -46,8 +54,10 @@ export class SimulationFailure extends Error {
 const stepsMax = 200_000;
 
 /**
- * One seed's world: callers with few keys on processes that crash, pause and lose messages, a person who resolves
- * what is unknown, and a provider that counts. Promises are checked at every operation, and at the end.
+ * Simulates `once` in the world of one seed: callers share a few keys, on processes that crash, pause and lose messages; an operator
+ * resolves unknown outcomes; a provider counts the effects. Promises are checked at every operation and at the end.
+ *
+ * @throws {@link SimulationFailure} if a promise was broken
  */
 export async function simulate(seed: number, { backend = memoryBackend }: SimulationOptions = {}): Promise<SimulationReport> {
   const random = new Random(seed);
@@ -68,8 +78,8 @@ export async function simulate(seed: number, { backend = memoryBackend }: Simula
     if (observer.broken) throw observer.broken;
     const failed = callers.find((caller) => caller.broken);
     if (failed?.broken) throw failed.broken;
-    if (!ended) throw new PromiseBroken(`callers were still waiting after ${stepsMax} events`);
-    await atTheEnd(simulation, observer);
+    if (!ended) throw new PromiseBroken(`callers were still waiting for an answer after ${stepsMax} events`);
+    await verifyEnd(simulation, observer);
   } catch (error) {
     throw new SimulationFailure(seed, error as Error, traceOf(observer));
   }
@@ -84,23 +94,25 @@ export async function simulate(seed: number, { backend = memoryBackend }: Simula
   };
 }
 
-/** The storm is over: every key answers, no call was made that no attempt accounts for, and the strict were strict. */
-async function atTheEnd({ world, plan, effects, calm }: Simulation, observer: Observer): Promise<void> {
+/** Checks after all callers have ended: every key has an answer, every effect belongs to a started attempt, and `atMostOnce` keys had at most one effect. */
+async function verifyEnd({ world, plan, effects, calm }: Simulation, observer: Observer): Promise<void> {
   const settled = (async () => {
     await world.wait(plan.leaseMsMax * 3);
     for (const { key, effect, input, keepFailures } of plan.keys) {
       const calls = effects.calls(key);
       const started = observer.started.get(key) ?? new Set();
       const attempts = calls.map((call) => call.attempt ?? 0);
-      if (new Set(attempts).size !== attempts.length) throw new PromiseBroken(`${key}: one attempt called twice: ${attempts}`);
+      if (new Set(attempts).size !== attempts.length)
+        throw new PromiseBroken(`${key}: an attempt called the provider twice; attempts of the calls: ${attempts}`);
       const ghost = attempts.find((attempt) => !started.has(attempt));
-      if (ghost !== undefined) throw new PromiseBroken(`${key}: a call by attempt ${ghost}, which never started`);
-      if (effect === "atMostOnce" && calls.length > 1) throw new PromiseBroken(`${key}: atMostOnce, and called ${calls.length} times`);
+      if (ghost !== undefined) throw new PromiseBroken(`${key}: attempt ${ghost} called the provider, but the store never started it`);
+      if (effect === "atMostOnce" && calls.length > 1)
+        throw new PromiseBroken(`${key}: an atMostOnce key called the provider ${calls.length} times`);
       const reconcile = effect === "reconcile" ? { reconcile: () => "unknown" as const } : {};
       const result = await once(calm, { key, input, effect, keepFailures, ...reconcile, onRunning: "return" }, () => "afterwards").catch(
         (error: unknown) => ({ status: "threw" as const, error }),
       );
-      if (result.status === "running") throw new PromiseBroken(`${key}: still running long after its lease`);
+      if (result.status === "running") throw new PromiseBroken(`${key}: still running after three leases`);
       const refused = result.status === "threw" && (result.error instanceof MismatchError || isReplayed(result.error));
       if (result.status === "threw" && !refused) throw result.error;
     }
@@ -118,7 +130,7 @@ async function atTheEnd({ world, plan, effects, calm }: Simulation, observer: Ob
   await world.run(() => over || broken !== undefined || observer.broken !== undefined, stepsMax * 2);
   if (observer.broken) throw observer.broken;
   if (broken) throw broken;
-  if (!over) throw new PromiseBroken("a key did not answer when the storm was over");
+  if (!over) throw new PromiseBroken("a key gave no answer after the faults had stopped");
 }
 
 function traceOf({ history }: Observer): string[] {

@@ -4,12 +4,12 @@ import type { Fleet } from "./fleet.js";
 import type { Plan } from "./plan.js";
 import type { World } from "./world.js";
 
-/** All parts of one seed's world. */
+/** The parts of the world of one seed. */
 export interface Simulation {
   readonly world: World;
   readonly plan: Plan;
   readonly fleet: Fleet;
   readonly effects: EffectLedger;
-  /** A handle with no faults, for those who only look. */
+  /** A store handle without injected faults. */
   readonly calm: Store;
 }

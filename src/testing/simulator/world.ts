@@ -2,16 +2,16 @@ import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../../core/work/clock.js";
 import type { Random } from "./random.js";
 
-/**
- * Virtual time and everything that waits for it. Nothing in the simulation waits for anything else, so that the order
- * of events is the seed's and nobody else's: of those due at one instant a random one goes first.
- */
 interface Event {
   readonly at: number;
   readonly host: SimulatedProcess | undefined;
   readonly fn: () => void;
 }
 
+/**
+ * Virtual time and the events that wait for it. Nothing in a simulation waits for anything else, so that the seed alone decides the
+ * order of events. Of several events that are due at the same time, a random one runs first.
+ */
 export class World {
   readonly random: Random;
   readonly #events = new Set<Event>();
@@ -36,10 +36,10 @@ export class World {
     return new Promise((resolve) => void this.after(ms, resolve));
   }
 
-  /** Runs events until `done`, or until `stepsMax`, which means that something waits for ever. */
+  /** Runs events until `done` (returns true), or until no event is left or `stepsMax` is reached (returns false): then something waits without end. */
   async run(done: () => boolean, stepsMax: number): Promise<boolean> {
     for (;;) {
-      // All promises that are ready have run when this comes back.
+      // All promises that can settle without another event have settled after this.
       await new Promise<void>((go) => void setImmediate(go));
       if (done()) return true;
       const event = this.#next();
@@ -51,7 +51,7 @@ export class World {
     }
   }
 
-  /** The dead never wake; the paused wake late. */
+  /** Events of a paused process are due at the end of its pause. */
   #dueAt({ at, host }: Event): number {
     return host === undefined ? at : Math.max(at, host.pausedUntil);
   }
@@ -74,7 +74,7 @@ export class World {
   }
 }
 
-/** A process of the simulated fleet: its timers stop when it dies, and are late when it is paused. */
+/** A simulated process: its timers never fire after its death, and fire late while it is paused. */
 export class SimulatedProcess {
   readonly id: number;
   readonly clock: Clock;
@@ -91,13 +91,13 @@ export class SimulatedProcess {
   }
 }
 
-/** As a real timer does, it keeps the async context in which it was set. */
+/** Binds `fn` to the current async context, as a real timer does. */
 export function inContext(fn: () => void): () => void {
   const context = new AsyncResource("simulated timer");
   return () => context.runInAsyncScope(fn);
 }
 
-/** What a call into the store gets when its process has died meanwhile: no answer, ever. */
+/** The result of a call whose process has died: a promise that never settles. */
 export function never<T>(): Promise<T> {
   return new Promise(() => {});
 }

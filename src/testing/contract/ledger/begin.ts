@@ -10,7 +10,7 @@ function all(stores: readonly Store[], said: Partial<Begin> = {}): Promise<Answe
   return Promise.all(Array.from({ length: crowd }, (_, i) => send(stores[i % stores.length] as Store, beginOf(said))));
 }
 
-/** One of the crowd runs it, as the attempt with this number, and everybody else is told about that very attempt. */
+/** One caller started the attempt with this number; all others got "running" with the same number. */
 function expectOneWinner(answers: readonly Answer[], attempt: number): void {
   assert.deepEqual(countKinds(answers), { started: 1, running: crowd - 1 });
   for (const answer of answers) assert.equal("attempt" in answer && answer.attempt, attempt);

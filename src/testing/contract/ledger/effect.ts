@@ -13,7 +13,7 @@ import { shortMs } from "./scene.js";
 
 const again = (effect: EffectClass) => effect === "idempotent" || effect === "keyed";
 
-/** The options of a class; what is asked of the other side is that it cannot tell. */
+/** The options of an effect class. `reconcile` always answers "unknown". */
 function optionsOf(effect: EffectClass): Pick<OnceOptions, "effect" | "reconcile" | "reconcileAfterMs"> {
   return effect === "reconcile" ? { effect, reconcile: () => "unknown", reconcileAfterMs: 0 } : { effect };
 }
@@ -27,7 +27,7 @@ async function runs(store: Store, key: string, effect: EffectClass): Promise<{ r
   return { result, calls };
 }
 
-/** What both names say, the stricter one alone decides. */
+/** All pairs of different effect classes. */
 const differences: readonly (readonly [EffectClass, EffectClass])[] = effectClasses.flatMap((a) =>
   effectClasses.filter((b) => b !== a).map((b) => [a, b] as const),
 );

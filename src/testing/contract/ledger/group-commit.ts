@@ -23,7 +23,7 @@ const many = 64;
 const numbers = Array.from({ length: many }, (_, i) => i);
 const keyOf = (i: number) => `key ${i}`;
 
-/** A fraction of a millisecond: SQL stores refuse it. A store that takes everything has nothing to be poisoned with. */
+/** A fraction of a millisecond: SQL stores reject it. A store that accepts every value cannot have a poisoned batch. */
 const poison = { key: "poison", retentionMs: 0.5 };
 
 export const groupCommit: ContractGroup = {

@@ -7,13 +7,13 @@ export const dayMs = 24 * 3600 * 1000;
 
 let begun = 0;
 
-/** A new owner at every call, as every begin has. */
+/** A new owner id at every call: every begin has its own. */
 export function newOwner(): string {
   begun += 1;
   return `contract#${begun}`;
 }
 
-/** A begin with a long lease and a day of retention, except for what is said. */
+/** A begin with a long lease and a retention of one day, unless given otherwise. */
 export function beginOf(said: Partial<Begin> = {}): Begin {
   return {
     verb: "begin",
@@ -32,7 +32,7 @@ export function beginOf(said: Partial<Begin> = {}): Begin {
   };
 }
 
-/** An attempt somebody holds: what every later write about it has to name. */
+/** A started attempt: later writes name its owner and number. */
 export interface Held {
   readonly begin: Begin;
   readonly attempt: number;
@@ -46,7 +46,7 @@ export function renewOf({ begin: { scope, key, owner }, attempt }: Held, leaseMs
   return { verb: "renew", scope, key, owner, attempt, leaseMs };
 }
 
-/** A renewal that also says how far it got. */
+/** A renewal that also reports progress. */
 export function progressOf(held: Held, progress: string): Renew {
   return { ...renewOf(held), progress };
 }
@@ -76,7 +76,7 @@ export async function settle(store: Store, held: Held, to: Settlement, note: str
   expectKind(await send(store, settleOf(held, to, note)), "settled");
 }
 
-/** From nothing to settled, in one go. */
+/** Begins and settles a key. */
 export async function startAndSettle(store: Store, begin: Begin, to: Settlement): Promise<Held> {
   const held = await start(store, begin);
   await settle(store, held, to);
@@ -87,7 +87,7 @@ export function idOf({ begin: { scope, key } }: Held): RecordId {
   return { scope, key };
 }
 
-/** What a record is made of. */
+/** The fields of a record. */
 const members: Readonly<Record<keyof LedgerRecord, true>> = {
   scope: true,
   key: true,
@@ -112,7 +112,7 @@ const members: Readonly<Record<keyof LedgerRecord, true>> = {
   rev: true,
 };
 
-/** The record without anything that a driver may have left in it: whether it has is a case of its own. */
+/** The record without additional fields of a driver, which have their own case. */
 export function membersOf(record: LedgerRecord): LedgerRecord {
   return Object.fromEntries(
     Object.keys(members).map((member) => [member, record[member as keyof LedgerRecord]]),
@@ -124,14 +124,14 @@ export function expectKind<K extends AnswerKind>(answer: Answer, kind: K): Extra
   return answer as Extract<Answer, { readonly kind: K }>;
 }
 
-/** How many of each kind there are. */
+/** Counts the answers by kind. */
 export function countKinds(answers: readonly Answer[]): Partial<Record<AnswerKind, number>> {
   const counts: Partial<Record<AnswerKind, number>> = {};
   for (const { kind } of answers) counts[kind] = (counts[kind] ?? 0) + 1;
   return counts;
 }
 
-/** By `code`, not by class: two copies of the package may be loaded. */
+/** Compares by `code`, not by class: two copies of the package may be loaded. */
 export async function expectCode(promise: Promise<unknown>, code: string): Promise<Error> {
   const error = await promise.then(
     (value) => assert.fail(`it should have been refused with ${code}, and gave ${JSON.stringify(value)}`),

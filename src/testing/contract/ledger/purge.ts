@@ -19,7 +19,7 @@ import {
 } from "./operations.js";
 import { type Scene, shortMs } from "./scene.js";
 
-/** Over as soon as it is settled. */
+/** A retention that is over as soon as the key is settled. */
 const over: Partial<Begin> = { retentionMs: 0, horizonMs: 0 };
 const limit = 100;
 
@@ -72,7 +72,7 @@ export const purging: ContractGroup = {
         assert.deepEqual(await store.attempts({ scope: "", key, afterAttempt: 0, limit }), []);
         assert.equal((await start(store, beginOf({ key }))).attempt, 1);
       }
-      // The owner that was silent for so long finds nothing to settle.
+      // The late owner finds no record to settle.
       for (const late of again) expectKind(await send(store, settleOf(late, completed("late"))), "stale");
       await settle(store, held, completed(1));
     }),

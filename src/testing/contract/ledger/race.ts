@@ -20,7 +20,7 @@ import { type Scene, shortMs } from "./scene.js";
 const rounds = 16;
 const keys = Array.from({ length: rounds }, (_, i) => `round ${i}`);
 
-/** In every order once: who comes first differs by round, and by handle. */
+/** Rotates the items, so that each round starts with a different one. */
 function shuffled<T>(items: readonly T[], round: number): T[] {
   return items.map((_, i) => items[(i * 5 + round) % items.length] as T);
 }
@@ -58,7 +58,7 @@ export const race: ContractGroup = {
             assert.deepEqual([started, record.state, record.attempt, record.outcome], [0, "completed", 1, '"late owner"']);
           } else {
             assert.deepEqual([settled?.kind, started, record.state, record.attempt], ["stale", 1, "running", 2]);
-            // Had the renewal come before the takeover, there would have been none.
+            // If the renewal had come first, there would have been no takeover.
             assert.equal(renewed?.kind, "stale");
           }
         }),

@@ -7,7 +7,7 @@ import { beginOf, countKinds, dayMs, expectKind, free, idOf, send, start, startA
 const effect = "reconcile";
 const begin = (said = {}) => beginOf({ effect, ...said });
 
-/** Options of an operation whose other side answers this. */
+/** Options of an operation whose `reconcile` gives this answer. */
 function asking(answer: Reconciled<string>, asked: ReconcileRequest<string>[] = []): Asked<string, string> {
   const reconcile = async (request: ReconcileRequest<string>) => {
     asked.push(request);

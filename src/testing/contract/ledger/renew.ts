@@ -52,7 +52,7 @@ export const renew: ContractGroup = {
       const id = { scope: "", key: "lost" };
       let reason: unknown;
       const lost = once(store, { key: id.key, leaseMs }, async ({ signal }) => {
-        // Somebody else frees the key in this owner's name and begins: to this owner that is what a takeover looks like.
+        // Another process frees the key in this owner's name and begins: for this owner this looks like a takeover.
         const { owner, attempt } = await scene.record(id);
         await settle(other, { begin: beginOf({ ...id, owner }), attempt }, free);
         await start(other, beginOf(id));
@@ -72,7 +72,7 @@ export const renew: ContractGroup = {
       store.release(held.begin.owner, idOf(held));
       const { leaseUntil } = await scene.record(held.begin);
       await scene.reach(held.begin, leaseUntil + 500);
-      assert.equal((await scene.record(held.begin)).leaseUntil, leaseUntil, "nobody has renewed it");
+      assert.equal((await scene.record(held.begin)).leaseUntil, leaseUntil, "the lease was not renewed");
       assert.equal((await start(await scene.open(), beginOf())).attempt, 2);
     }),
 

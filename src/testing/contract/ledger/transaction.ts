@@ -9,7 +9,7 @@ import type { Scene } from "./scene.js";
 
 const key = "operation";
 
-/** A handler that writes a row of its business, and what it does after that. */
+/** A handler that writes a business row and then calls `then`. */
 function writing(scene: Scene, then: () => void = () => {}): (attempt: Attempt) => Promise<string> {
   return async ({ tx, number }) => {
     assert.ok(tx);
@@ -19,7 +19,7 @@ function writing(scene: Scene, then: () => void = () => {}): (attempt: Attempt) 
   };
 }
 
-/** Each in a transaction of the store's own, and in one of the user's. */
+/** Each case twice: in a transaction of the store, and in one of the application. */
 function bothWays(name: string, play: (scene: Scene, tx: NonNullable<OnceOptions["tx"]>) => Promise<void>) {
   return [
     contractCase(`${name} (tx: true)`, (scene) => play(scene, true), needsTransactions),
@@ -79,7 +79,7 @@ export const transaction: ContractGroup = {
           {
             key,
             async tx(work) {
-              // Before the transaction opens, somebody frees the key in this owner's name and begins.
+              // Before the transaction opens, another process frees the key in this owner's name and begins.
               const { owner, attempt } = await scene.record({ scope: "", key });
               expectKind(await send(other, settleOf({ begin: beginOf({ owner }), attempt }, free)), "settled");
               await start(other, beginOf());

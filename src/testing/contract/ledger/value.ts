@@ -10,7 +10,7 @@ import { beginOf, completed, expectCode, expectKind, idOf, send, settleOf, start
 const nul = "\u0000";
 const loneSurrogate = "\ud83d";
 
-/** What nobody may alter on the way to the store and back, in JSON and in what JSON cannot hold. */
+/** Values that must come back from the store unchanged, with and without a JSON representation. */
 const awkward: Readonly<Record<string, unknown>> = {
   empty: "",
   null: null,
@@ -35,7 +35,7 @@ const awkward: Readonly<Record<string, unknown>> = {
   "text that looks like our own encoding": "devalue:[1]",
 };
 
-/** Kept equal, or said to be not kept: never something else in its place. */
+/** The value is stored unchanged, or the store says that it was not stored. It must never come back as another value. */
 async function expectKeptExactly([store, other]: readonly [Store, Store], name: string, value: unknown): Promise<void> {
   const executed = await once(store, { key: name }, async () => value);
   assert.deepEqual(executed, { status: "executed", value, attempt: 1 }, name);
@@ -164,7 +164,7 @@ export const value: ContractGroup = {
         try {
           Object.assign(given as object, { state: "free", outcome: null, attempt: 0, owner: "nobody" });
         } catch {
-          // Frozen: as good as a copy.
+          // A frozen value is as safe as a copy.
         }
       }
       assert.deepEqual(await seen(), before);

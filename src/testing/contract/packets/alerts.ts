@@ -13,13 +13,13 @@ function alertOf(hand: Hand): Alert {
   return { no, queue: alerts, payload: `"alert ${no}"` };
 }
 
-/** A letter whose alert the store would send, and that alert. */
+/** The dead-letter options of a packet with an alert, and that alert. */
 function alerting(hand: Hand): { readonly letter: DeadLetter; readonly alert: Alert } {
   const alert = alertOf(hand);
   return { letter: { ...letter, alert }, alert };
 }
 
-/** It is due like any packet, and says why. */
+/** Asserts that the alert was sent as a due packet, with the reason of the dead letter. */
 async function expectSent(hand: Hand, { no, payload }: Alert, note: PacketNote): Promise<void> {
   const sent = await hand.take(alerts);
   const { execution, attempt } = sent;
@@ -37,7 +37,7 @@ async function expectNone(hand: Hand): Promise<void> {
 const key = keyOf("k", { fingerprint: "a" });
 const other: NewPacket["key"] = { ...key, fingerprint: "b", onMismatch: "deadLetter" };
 
-/** A part that is left alone is a dead letter at once: nothing else is under way. */
+/** A part becomes a dead letter at once if its execution has no other open packet. */
 async function deadPart(hand: Hand): Promise<{ readonly no: number; readonly alert: Alert }> {
   const made = alerting(hand);
   await hand.trigger({ join: partOf("a"), letter: made.letter });
@@ -130,7 +130,7 @@ export const alertingOfLetters: ContractGroup = {
         const next = alertOf(hand);
         assert.equal(await hand.store.packets.reinject(no, next), true);
         await expectNone(hand);
-        // It waits for the other port, in an execution that has ended: whatever ends in it closes it again.
+        // The part waits for the other port in an execution that has ended: the next packet that ends there closes the part again.
         const { execution } = await packetOf(hand.store, no);
         await hand.done(await hand.sendAndClaim({ execution }));
         assert.equal((await packetOf(hand.store, no)).note, "joinClosed");

@@ -37,7 +37,7 @@ export const claimingPackets: ContractGroup = {
       assert.equal((await hand.claim({ queues, limit: 100 })).claimed.length, 1);
     }),
 
-    // A worker with no room in one queue would else ask again at once, for ever.
+    // Otherwise a worker without free capacity in one queue would poll without a pause.
     packetCase("a queue with limit 0 does not count for the next due time", async (scene) => {
       const hand = await handOf(scene);
       await hand.send(hand.packet());
@@ -163,7 +163,7 @@ export const settlingPackets: ContractGroup = {
       await submit(hand.store, settle);
       const again = await hand.take();
       assert.equal(again.attempt - again.since, 1);
-      // The reply to the release was lost, and the packet has been claimed again since: it is not handed back a second time.
+      // The reply to the release was lost, and the packet has been claimed again since: the repetition must not release it a second time.
       await submit(hand.store, settle);
       assert.equal((await packetOf(hand.store, packet.no)).owner, hand.no);
       await hand.done(again);

@@ -144,7 +144,7 @@ export const joining: ContractGroup = {
       const execution = await hand.trigger({ join: a, payload: '"a"' });
       const [part] = numbersOf(await hand.store.packets.deadLetters({ limit: 1 }));
       await hand.store.packets.reinject(part as number);
-      // Nothing else is under way, and it waits all the same: somebody wants it to.
+      // The execution has no other open packet, but the part waits, because an operator retried it.
       assert.equal((await packetOf(hand.store, part as number)).state, "part");
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 0, true]);
       await hand.send(hand.packet({ execution, join: b, payload: '"b"' }));

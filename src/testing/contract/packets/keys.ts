@@ -8,7 +8,7 @@ import { countersOf, dead, Hand, keyOf, kindsOf, notesOf, numbersOf, packetOf, r
 const key = keyOf("k");
 const recordOf = (scene: Scene) => scene.record(key);
 
-/** One packet has the key, another one waits for it; each in an execution of its own. */
+/** One packet holds the key and another one waits for it; each belongs to its own execution. */
 async function oneAndHeld(scene: Scene, held: Partial<typeof key> = {}, said: Partial<typeof key> = {}) {
   const hand = await handOf(scene);
   const first = await hand.trigger({ key: { ...key, ...said } });
@@ -209,7 +209,7 @@ export const keying: ContractGroup = {
       assert.ok(again.nextAt !== null && again.nextAt > again.now);
     }),
 
-    // Whoever was held by it would else be held for ever.
+    // Otherwise the packets that wait for this packet would wait forever.
     packetCase("a key that was taken from its packet: the held packets check the key themselves", async (scene) => {
       const { hand, packet, held } = await oneAndHeld(scene);
       const { attempt } = await recordOf(scene);

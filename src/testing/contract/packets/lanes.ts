@@ -12,7 +12,7 @@ export const ordering: ContractGroup = {
     packetCase("packets of a lane are delivered one after the other, in the order in which they were sent", async (scene) => {
       const hand = await handOf(scene);
       const packets = [hand.packet({ lane }), hand.packet({ lane }), hand.packet({ lane })];
-      // A lower number does not help: what counts is the commit.
+      // The order of the commits decides, not the packet number.
       await hand.send(packets[2] as (typeof packets)[0]);
       await hand.send(packets[0] as (typeof packets)[0], packets[1] as (typeof packets)[0]);
       const order: number[] = [];

@@ -16,13 +16,13 @@ import { type ExecutionRecord, numbersPerWorker, type PacketKey, type PacketReco
 import type { Store } from "../../../core/store/store.js";
 import { dayMs } from "../ledger/operations.js";
 
-/** The flow and the queue of every packet that a case says nothing else of. */
+/** The flow and the queue of a packet, unless a case sets others. */
 export const flow = "flow";
 export const queue = "edge";
-/** A lease that outlives every case. */
+/** A lease that is longer than every case. */
 const longMs = 60_000;
 
-/** A worker on a handle: packets have its number, and a count. */
+/** A registered worker on a store handle. It numbers the packets that it sends. */
 export class Hand {
   readonly store: Store;
   readonly no: number;
@@ -67,19 +67,19 @@ export class Hand {
     return { verb: "sendPackets", worker: this.no, execution, packets };
   }
 
-  /** Sends packets that were not there before, and says where each went. */
+  /** Sends new packets and returns where the store placed each one. */
   async send(...packets: readonly NewPacket[]): Promise<readonly Placed[]> {
     return expectAnswer(await submit(this.store, this.sendOf(packets)), "packetsSent").placed;
   }
 
-  /** Sends one, and is given it in the same commit. */
+  /** Sends one packet and claims it in the same commit. */
   async sendAndClaim(said: Partial<NewPacket> = {}): Promise<PacketRecord> {
     const [placed] = await this.send(this.packet({ ...said, claim: true }));
     assert.equal(placed?.kind, "claimed", `placed ${JSON.stringify(placed)}`);
     return (placed as Extract<Placed, { kind: "claimed" }>).packet;
   }
 
-  /** Begins an execution whose packets are made for it. Returns its number. */
+  /** Starts an execution with these packets and returns its number. */
   async trigger(...packets: readonly Partial<NewPacket>[]): Promise<number> {
     const execution = this.execution();
     await this.begin(execution, ...packets);
@@ -95,12 +95,12 @@ export class Hand {
     return this.store.packets.claim({ worker: this.no, queues: [{ flow, queue, limit: 1000 }], limit: 1000, ...said });
   }
 
-  /** Claims from these queues of the usual flow. */
+  /** Claims from these queues of the default flow. */
   claimFrom(...queues: readonly string[]): Promise<PacketClaims> {
     return this.claim({ queues: queues.map((name) => ({ flow, queue: name, limit: 1000 })) });
   }
 
-  /** Claims what is due, which must be one. */
+  /** Claims the one packet that is due; fails if there are none or several. */
   async take(...queues: readonly string[]): Promise<PacketRecord> {
     const { claimed } = await this.claimFrom(...(queues.length === 0 ? [queue] : queues));
     assert.equal(claimed.length, 1, `claimed ${JSON.stringify(claimed)}`);
@@ -139,7 +139,7 @@ export function keyOf(key: string, said: Partial<PacketKey> = {}): PacketKey {
   return { scope: "packets", key, fingerprint: null, retentionMs: dayMs, onMismatch: "acknowledge", ...said };
 }
 
-/** One of the ports a and b of a node; so long that no case waits for it. */
+/** A join of the ports a and b of a node, with a timeout that is longer than every case. */
 export function partOf(port: string, said: Partial<NewPart> = {}): NewPart {
   return { node: "join", port, ports: ["a", "b"], waitMs: longMs, ...said };
 }
@@ -173,7 +173,7 @@ export async function executionOf(store: Store, no: number): Promise<ExecutionRe
   return executionMembers(execution);
 }
 
-/** Its counters: under way, duplicates, dead; and whether it has ended. */
+/** The counters of an execution (open, duplicates, dead), and whether it has ended. */
 export async function countersOf(store: Store, no: number): Promise<readonly [number, number, number, boolean]> {
   const { open, duplicates, dead: died, endedAt } = await executionOf(store, no);
   return [open, duplicates, died, endedAt !== null];
@@ -218,7 +218,7 @@ const executionMember: Readonly<Record<keyof ExecutionRecord, true>> = {
   outputs: true,
 };
 
-/** The record without anything that a store keeps beside it. */
+/** The record without additional fields of a store. */
 export function packetMembers(packet: PacketRecord): PacketRecord {
   return pick(packet, members);
 }
@@ -227,7 +227,7 @@ export function executionMembers(execution: ExecutionRecord): ExecutionRecord {
   return pick(execution, executionMember);
 }
 
-/** By way of JSON, because what encryption opens is opened when it is read. */
+/** Copies through JSON, because encrypted fields are decrypted only when they are read. */
 function pick<T extends object>(of: T, names: Readonly<Record<keyof T, true>>): T {
   const entries = (Object.keys(names) as (keyof T)[]).map((name) => [name, of[name]]);
   return JSON.parse(JSON.stringify(Object.fromEntries(entries))) as T;

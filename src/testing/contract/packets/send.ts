@@ -58,7 +58,7 @@ export const sending: ContractGroup = {
       assert.deepEqual((await (await Hand.on(hand.store)).claim()).claimed, []);
     }),
 
-    // Its packets would belong to somebody whom nobody misses, and stay there for ever.
+    // Otherwise the packet would belong to a worker that has no lease, and no lease would ever expire for it.
     packetCase("a packet of an unknown sender is due instead of being claimed by the sender", async (scene) => {
       const [hand, other] = [await handOf(scene), await handOf(scene)];
       await hand.store.packets.leave(hand.no);
@@ -73,7 +73,7 @@ export const sending: ContractGroup = {
       const { createdAt, dueAt } = await packetOf(hand.store, packet.no);
       assert.equal(dueAt, createdAt + shortMs);
       const { claimed, nextAt, now } = await hand.claim();
-      // A machine that is slow has come to that time already.
+      // On a slow machine the packet may be due already.
       if (now < dueAt) {
         assert.deepEqual(claimed, []);
         assert.equal(nextAt, dueAt);

@@ -20,7 +20,7 @@ import {
   submit,
 } from "./packet-operations.js";
 
-/** Sent in one commit, and claimed in it: a store may keep them together. */
+/** Packets that were sent and claimed in one commit: a store may keep them in one row. */
 async function sentTogether(hand: Hand, length: number, said: Partial<NewPacket> = {}): Promise<PacketRecord[]> {
   return claimedOf(await hand.send(...Array.from({ length }, () => hand.packet({ ...said, claim: true }))));
 }
@@ -29,7 +29,7 @@ function claimedOf(placed: readonly Placed[]): PacketRecord[] {
   return placed.map((each) => (each.kind === "claimed" ? each.packet : assert.fail(`placed ${JSON.stringify(each)}`)));
 }
 
-/** Its worker has settled the first two, and is silent or has left since. */
+/** Packets of a worker that settled the first two, and then let its lease expire or left. */
 async function partlySettled(scene: Scene, leaseMs?: number) {
   const [hand, next] = [await Hand.on(await scene.store(), leaseMs), await handOf(scene)];
   const packets = await sentTogether(hand, 5);
@@ -198,7 +198,7 @@ export const together: ContractGroup = {
         assert.equal(packet.payload, packets[i]?.payload);
         assert.deepEqual(await packetOf(other, packet.no), packetMembers(packet));
       }
-      // Of a retention of 7 ms and of none, each letter is as its packet says.
+      // One packet has a retention of 7 ms and one has none: each dead letter keeps the setting of its packet.
       await hand.settle(placed[1] as PacketRecord, dead);
       await hand.settle(placed[3] as PacketRecord, dead);
       assert.deepEqual((await packetOf(other, placed[1]?.no ?? 0)).dead?.name, "a");

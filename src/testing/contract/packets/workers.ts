@@ -5,7 +5,7 @@ import { type Scene, shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
 import { dead, done, flow, Hand, keyOf, kindsOf, numbersOf, packetOf, queue, retry, submit } from "./packet-operations.js";
 
-/** A worker that has fallen silent, what it had, and whoever has claimed it since. */
+/** A worker whose lease has expired (`late`), its packet, and the worker that has claimed the packet since (`next`). */
 async function takenOver(scene: Scene, said: Parameters<Hand["packet"]>[0] = {}) {
   const [late, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
   const packet = await late.sendAndClaim(said);
@@ -15,7 +15,7 @@ async function takenOver(scene: Scene, said: Parameters<Hand["packet"]>[0] = {})
   return { late, next, packet, again };
 }
 
-/** One that was due first. */
+/** Sends a packet and claims it. */
 async function claimedBy(hand: Hand): Promise<PacketRecord> {
   await hand.send(hand.packet());
   return await hand.take();
@@ -35,7 +35,7 @@ export const working: ContractGroup = {
         const [before, to] = [await packetOf(hand.store, packet.no), { kind: "trial", history: '["alone"]' } as const];
         const answer = await hand.settle(packet, to);
         assert.deepEqual([answer.placed, answer.woken, answer.ended], [[], [], []]);
-        // Sent again, its reply was lost.
+        // Repeated, as after a lost reply.
         await hand.settle(packet, to);
         assert.deepEqual(await packetOf(next.store, packet.no), { ...before, history: '["alone"]' });
       }

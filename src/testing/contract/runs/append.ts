@@ -24,7 +24,7 @@ import {
   submit,
 } from "./run-operations.js";
 
-/** Numbers that SQL stores refuse, and text that some do. A store that takes everything has nothing to be poisoned with. */
+/** Numbers that SQL stores reject, and text that some stores reject. A store that accepts every value cannot have a poisoned batch. */
 const poisons = [{ retentionMs: 0.5 }, { input: "a\u0000b" }];
 
 export const appending: ContractGroup = {
@@ -135,7 +135,7 @@ export const appending: ContractGroup = {
       }
     }),
 
-    // Mail that tells the code nothing is taken in without an entry.
+    // Mail that causes no event of the workflow code is consumed without an entry.
     runCase("an append without events still writes consumed mail, hooks and children", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("old")] }) });
@@ -233,7 +233,7 @@ export const appending: ContractGroup = {
       const store = await scene.store();
       const owned = await Promise.all(numbers(200).map((i) => begin(store, { id: `run ${i}` })));
       const before = store.metrics.flushes;
-      // Every third is behind the times, and every fifth wants a token that its neighbour has.
+      // Every third append is stale, and every fifth one wants a token that another run has.
       const answers = await Promise.all(
         owned.map((one, i) =>
           submit(
@@ -331,7 +331,7 @@ export const appending: ContractGroup = {
         const all = ["run", "parent", "good", "bad"];
         const before = await Promise.all(all.map((id) => picture(store, id)));
         const refused = await submit(store, asked).catch((error: unknown) => error);
-        // Whoever takes it takes it whole, and then the run is over.
+        // A store that accepts it must accept it whole.
         if (!(refused instanceof Error)) return assert.equal((await runOf(store, "good")).status, "pending");
         assert.equal((refused as { code?: unknown }).code, "STORE_REFUSED", String(refused));
         assert.deepEqual(await Promise.all(all.map((id) => picture(store, id))), before);

@@ -87,7 +87,7 @@ export const avoiding: ContractGroup = {
       }
     }),
 
-    // Mail that the diverged code could not take in would else call back the same worker without end.
+    // Otherwise mail that the diverged code cannot consume would make the same worker claim the run again and again.
     runCase("mail from before the release wakes other workers, and does not end the avoidance", async (scene) => {
       const store = await scene.store();
       const old = newOwner();

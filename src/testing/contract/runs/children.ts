@@ -24,8 +24,8 @@ import {
 
 const childOf = (parent: string, id = "child") => startOf({ id, parent, workflow: "child's" });
 
-/** What a parent is told: about whom, how it ended, and with what. */
-const told = ({ kind, about, payload }: Mail) => [kind, about, JSON.parse(payload ?? "null") as unknown];
+/** The mail of a parent about a child: kind, child, and how the child ended. */
+const contentOf = ({ kind, about, payload }: Mail) => [kind, about, JSON.parse(payload ?? "null") as unknown];
 
 export const childbearing: ContractGroup = {
   verb: "child",
@@ -87,7 +87,7 @@ export const childbearing: ContractGroup = {
       await begin(store);
       for (const [status, output] of ways) await play(other, { id: status, parent: "run" }, ended(status, output));
       assert.deepEqual(
-        (await store.runs.mail("run", 0)).map(told),
+        (await store.runs.mail("run", 0)).map(contentOf),
         ways.map(([status, output]) => ["child", status, [status, output]]),
       );
     }),
@@ -103,7 +103,7 @@ export const childbearing: ContractGroup = {
       await append(store, owned, { next: ended() });
       const [parent] = (await claim(store)).claimed;
       assert.deepEqual(
-        [parent?.run.id, parent?.lapsed, parent?.mail.map(told)],
+        [parent?.run.id, parent?.lapsed, parent?.mail.map(contentOf)],
         ["run", false, [["child", "child", ["completed", '"output"']]]],
       );
     }),

@@ -21,7 +21,7 @@ import {
   take,
 } from "./run-operations.js";
 
-/** The first chunk of the default stream by the first attempt of a step, except for what is said. */
+/** The first chunk of the default stream by the first attempt of a step, unless given otherwise. */
 function chunkOf(said: Partial<Chunk> = {}): Chunk {
   return { stream: "default", writer: "step#0", n: 0, attempt: 1, kind: "value", data: '"chunk"', ...said };
 }
@@ -45,7 +45,7 @@ function chunksOf(store: Store, said: { run?: string; stream?: string; from?: nu
   return store.runs.chunks({ run: "run", stream: "default", from: 0, limit: 1000, bytesMax: 100 * mib, ...said });
 }
 
-/** What a reader gets, by place. */
+/** The chunks that a reader gets, by position. */
 async function seen(store: Store, stream = "default", run = "run"): Promise<(readonly [number, string, unknown])[]> {
   return (await chunksOf(store, { run, stream })).map(({ index, kind, data }: ChunkRecord) => [index, kind, plainOf(data)] as const);
 }
@@ -220,7 +220,7 @@ export const streaming: ContractGroup = {
       assert.deepEqual(await places({ from: 19, limit: 3 }), [19]);
       assert.deepEqual(await places({ from: 20 }), []);
       assert.deepEqual(await places({ from: 2, bytesMax: 1 }), [2]);
-      // Two at least also where they are stored encrypted, and longer.
+      // At least two chunks fit, also in a store that encrypts them and so makes them longer.
       const some = await places({ from: 2, bytesMax: 3500 });
       assert.ok(some.length >= 2 && some.length <= 5, `${some.length} chunks of 1002 bytes in 3500`);
     }),
@@ -266,7 +266,7 @@ export const streaming: ContractGroup = {
       const claim = () => other.runs.claim({ owner: "next", workflows: ["work"], leaseMs: 60_000, limit: 100 });
       const first = await claim();
       const answers = await writing;
-      // A claim leaves out runs that are locked at that moment: when the writes are over, none is.
+      // A claim skips runs that are locked at that moment. After the writes no run is locked.
       const rest = await claim();
       assert.equal(first.claimed.length + rest.claimed.length, ids.length);
       for (const [i, id] of ids.entries())
@@ -277,7 +277,7 @@ export const streaming: ContractGroup = {
     runCase("a run is purged with its chunks: the next run with its id starts empty", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await begin(store, { id: "stays" });
-      // The newest: a store that numbers its runs may give its number to the next one.
+      // The newest run: a store that numbers its runs may reuse its number for the next run.
       const owned = await begin(store, { retentionMs: 0 });
       await write(store, owned, values(["a"]));
       await write(store, { ...owned, id: "stays" }, values(["b"]));
@@ -301,11 +301,11 @@ export const streaming: ContractGroup = {
     runCase("a watcher on another handle is notified that a stream has grown, and not that a run is due", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await begin(store);
-      const heard: unknown[] = [];
-      const stop = other.onRunChange((run, _ended, what) => void heard.push([run, what]));
-      await scene.until("it is heard", async () => {
+      const reported: unknown[] = [];
+      const stop = other.onRunChange((run, _ended, what) => void reported.push([run, what]));
+      await scene.until("the change is reported", async () => {
         await write(store, owned, values(["a"]));
-        return heard.some((one) => JSON.stringify(one) === '["run","chunks"]' || JSON.stringify(one) === '[null,"run"]');
+        return reported.some((one) => JSON.stringify(one) === '["run","chunks"]' || JSON.stringify(one) === '[null,"run"]');
       });
       stop();
     }),

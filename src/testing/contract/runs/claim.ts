@@ -117,12 +117,12 @@ export const claiming: ContractGroup = {
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token")] }) });
       for (let i = 0; i < 3; i++) await post(store);
       await append(store, owned, { consumed: 2, next: released() });
-      const { lapsed: _, ...told } = await take(store, "run");
+      const { lapsed: _, ...claimed } = await take(store, "run");
       const load = async (handle: typeof store) => {
         const { lapsed: __, ...loaded } = (await handle.runs.load("run")) ?? assert.fail("it can be loaded");
         return loaded;
       };
-      for (const handle of [store, other]) assert.deepEqual(await load(handle), told);
+      for (const handle of [store, other]) assert.deepEqual(await load(handle), claimed);
       await post(other, { payload: "since" });
       assert.deepEqual(
         (await load(store)).mail.map(({ seq }) => seq),

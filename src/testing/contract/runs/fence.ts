@@ -50,7 +50,7 @@ export const fencing: ContractGroup = {
       assert.equal((await store.runs.hook("token"))?.run, "run");
     }),
 
-    // It had several entries on their way: the first is refused, and the next one would just fit behind the fence.
+    // The late owner had several entries in flight: the first is rejected, and the sequence number of the next one would fit behind the fence.
     runCase("the queued entries of a late owner are not written after the fence", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const { late, next } = await takenOver(scene, store);

@@ -85,7 +85,7 @@ export const hooking: ContractGroup = {
       assert.deepEqual(await store.runs.hook("token"), before);
     }),
 
-    // Else the second hook waits for mail that goes to the first, and nobody knows.
+    // Otherwise the second hook would wait for mail that goes to the first one.
     runCase("a second hook of one run under a token of the first is reported, or takes its place", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token", "first")] }) });

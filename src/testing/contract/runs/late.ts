@@ -68,7 +68,7 @@ export const appendingLate: ContractGroup = {
       await appendLate(store, owned);
     }),
 
-    // The claim came first, the end of the owner before it came through all the same.
+    // The run was claimed again, but the end that its previous owner wrote was accepted.
     runCase("late entries are refused after an end that the run's next owner did not write", async (scene) => {
       const store = await scene.store();
       const { late, next } = await takenOver(scene, store);
@@ -172,10 +172,10 @@ export const appendingLate: ContractGroup = {
       const store = await scene.store();
       await begin(store, { id: "parent" });
       const owned = await play(store, { id: "child", parent: "parent" }, unsettled(1));
-      const heard = async () => (await store.runs.mail("parent", 0)).map(({ kind, about }) => [kind, about]);
-      assert.deepEqual(await heard(), [["child", "child"]]);
+      const parentMail = async () => (await store.runs.mail("parent", 0)).map(({ kind, about }) => [kind, about]);
+      assert.deepEqual(await parentMail(), [["child", "child"]]);
       await appendLate(store, owned);
-      assert.deepEqual(await heard(), [["child", "child"]]);
+      assert.deepEqual(await parentMail(), [["child", "child"]]);
     }),
   ],
 };

@@ -132,7 +132,7 @@ export const mailing: ContractGroup = {
 
     runCase("a key names mail of one run; keys that differ only in case, accents or spaces are others", async (scene) => {
       const store = await scene.store();
-      // Each is a flush of its own: as many as it takes.
+      // Each mail is a separate flush.
       const keys = names.slice(0, 40);
       await Promise.all(["run", "other"].map((id) => begin(store, { id })));
       const sends = ["run", "other"].flatMap((id) => keys.map((key) => sendOf({ to: { run: id }, key, payload: key })));
@@ -162,7 +162,7 @@ export const mailing: ContractGroup = {
       }
     }),
 
-    // The reply was lost, and its run took the mail in and ended before it was sent again: it did arrive.
+    // The reply was lost, and the run consumed the mail and ended before the mail was sent again: the answer must say that it arrived.
     runCase("mail that arrived is recognised when it is sent again, also after the end of its run", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
@@ -219,7 +219,7 @@ export const mailing: ContractGroup = {
       assert.deepEqual([mail.map(({ payload }) => payload), lapsed], [["early"], false]);
     }),
 
-    // Else a run that gets mail all the time is never the oldest, and waits for ever behind the others.
+    // Otherwise a run that keeps getting mail is never the oldest, and waits forever behind the others.
     runCase("mail does not push back a run that is due already", async (scene) => {
       const store = await scene.store();
       const now = await timeOf(store);
@@ -263,7 +263,7 @@ export const mailing: ContractGroup = {
         numbers(100),
       );
       assert.equal(run?.mail, 100);
-      // Each handle's own are in the order in which it was given them.
+      // The mail of each handle is in the order in which the handle sent it.
       for (const [from, sent] of Object.entries(order)) {
         const arrived = mail.filter(({ payload }) => payload?.startsWith(from)).map(({ payload }) => Number(payload?.split(" ")[1]));
         assert.deepEqual(arrived, sent);

@@ -78,12 +78,12 @@ export const purgingRuns: ContractGroup = {
       assert.deepEqual([run?.epoch, run?.mail, run?.consumed, run?.output], [1, 1, 0, null]);
       assert.deepEqual([journal.map(({ events }) => events), mail.map(({ payload }) => payload), hooks.length], [["anew"], ["anew"], 1]);
       assert.equal(run?.input, '"input"');
-      // By the handle that knew the run of old.
+      // Through the handle that had used the purged run: it must not use cached state.
       await append(store, anew, { events: "and on", next: ended() });
       assert.deepEqual([(await runOf(other)).status, (await eventsOf(other, "run"))[1]], ["completed", "and on"]);
     }),
 
-    // The new run may stand where the old one stood, and the late owner's handle may still know the place.
+    // The new run may reuse the row number of the old one, and the handle of the late owner may have cached that number.
     runCase("a late owner of a purged run writes nothing into the next run with its id", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const late = await begin(store, { ...over, id: "old" });

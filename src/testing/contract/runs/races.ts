@@ -31,14 +31,14 @@ import {
 const rounds = numbers(16);
 const idOf = (round: number) => `run ${round}`;
 
-/** Both at once, the first of them handed in first in every other round. */
+/** Runs both at once. The order of the calls alternates with the round. */
 async function together<A, B>(round: number, one: () => Promise<A>, two: () => Promise<B>): Promise<[A, B]> {
   if (round % 2 === 0) return await Promise.all([one(), two()]);
   const [b, a] = await Promise.all([two(), one()]);
   return [a, b];
 }
 
-/** Runs whose owners have fallen silent. */
+/** Runs with an expired lease. */
 async function lapsed(scene: Scene): Promise<Owned[]> {
   const store = await scene.store();
   const owned = await Promise.all(rounds.map((round) => begin(store, { id: idOf(round), first: firstOf({}, shortMs) })));
@@ -49,7 +49,7 @@ async function lapsed(scene: Scene): Promise<Owned[]> {
 export const racing: ContractGroup = {
   verb: "race",
   cases: [
-    // The owner looks for mail, finds none, and goes to sleep; the mail comes in between and wakes nobody.
+    // The owner polls for mail, finds none, and releases the run; mail that arrives in between must still wake the run.
     runCase("mail that arrives while its run is released always wakes the run", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const owned = await Promise.all(rounds.map((round) => begin(store, { id: idOf(round) })));
@@ -209,7 +209,7 @@ export const racing: ContractGroup = {
         const [a, b] = await Promise.all(pair.map(({ id }) => picture(store, id)));
         assert.deepEqual([a?.run?.status, b?.run?.status], ["completed", "completed"]);
         assert.deepEqual([a?.run?.mail, b?.run?.mail], [a?.mail.length, b?.mail.length]);
-        assert.ok((a?.mail.length ?? 0) + (b?.mail.length ?? 0) >= 1, "whoever ended first has told the other");
+        assert.ok((a?.mail.length ?? 0) + (b?.mail.length ?? 0) >= 1, "the run that ended first has sent mail to the other");
       }
     }),
 
@@ -241,14 +241,14 @@ export const racing: ContractGroup = {
       const steps = ["step 1", "step 2", "step 3", "step 4"];
       await Promise.all(rounds.map((round) => create(store, { id: idOf(round) })));
       let claims = 0;
-      // Longer whenever somebody was too slow: on a busy machine they would else only ever take runs from one another.
+      // The lease grows whenever an owner was too slow: otherwise, on a busy machine, workers would only take runs from each other.
       let leaseMs = shortMs;
       const longer = (ms: number) => Math.min(2 * ms, 2000);
       const work = async (handle: typeof store) => {
         const { claimed, now } = await claim(handle, { owner: newOwner(), leaseMs, limit: 3 });
         for (const one of claimed) {
           claims += 1;
-          // Some die at once, and some when they have written that they are there.
+          // Some workers die at once, and some after they have written the fence.
           if (claims % 5 === 0) continue;
           const fence = await submit(handle, appendOf(ownedOf(one), { events: "fence" }));
           if (fence.kind === "overtaken") leaseMs = longer(leaseMs);
@@ -279,7 +279,7 @@ export const racing: ContractGroup = {
           epochs,
           epochs.toSorted((a, b) => a - b),
         );
-        // Whoever claimed it last may have come just before its predecessor's last words.
+        // The last claim may have come just before the last entry of the previous owner.
         assert.ok((run?.epoch ?? 0) >= (epochs.at(-1) ?? 0));
       }
     }),

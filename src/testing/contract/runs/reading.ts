@@ -44,7 +44,7 @@ async function pages(
 
 const idsOf = (runs: readonly RunRecord[]) => runs.map(({ id }) => id);
 
-/** What nobody may alter on the way to the store and back. */
+/** Values that must come back from the store unchanged. */
 const awkward =
   "\u00fc \ud83d\ude00 \u4f60\u597d \u05e9\u05dc\u05d5\u05dd e\u0301 \u2028 \ufffd \uffff \u0007 \u001b[0m \\u0000 \\ \" ' ` $1 %s \r\n\t";
 
@@ -144,7 +144,7 @@ export const reading: ContractGroup = {
       for (const run of await store.runs.list({ workflow: "a", limit: 100 })) assert.deepEqual({ ...run }, await runOf(store, run.id));
     }),
 
-    // Created in one flush: many of them have one time, and only the id tells them apart.
+    // Created in one flush: many runs have the same time, and only the id orders them.
     runCase("listed in pages: complete, newest first, without gaps or duplicates while new runs start", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       for (const batch of [1, 2]) {
@@ -204,7 +204,7 @@ export const reading: ContractGroup = {
         try {
           Object.assign(given, { epoch: 99, events: "forged", payload: "forged", run: "forged", length: 0 });
         } catch {
-          // Frozen: as good as a copy.
+          // A frozen value is as safe as a copy.
         }
       }
       assert.deepEqual(await seen(), before);

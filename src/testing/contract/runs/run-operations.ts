@@ -17,20 +17,20 @@ import type { EndStatus, RunRecord } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { dayMs, newOwner } from "../ledger/operations.js";
 
-/** The workflow of every run that a case says nothing else of. */
+/** The workflow of a run, unless a case sets another one. */
 export const workflow = "work";
-/** A lease that outlives every case. */
+/** A lease that is longer than every case. */
 export const longMs = 60_000;
 
 let made = 0;
 
-/** A name that nobody has had. */
+/** A name that was not used before. */
 export function unique(what: string): string {
   made += 1;
   return `${what} ${made}`;
 }
 
-/** Pending, kept for a day, and by a creator of its own, except for what is said. */
+/** Starts a pending run with its own creator and a retention of one day, unless given otherwise. */
 export function startOf(said: Partial<StartRun> = {}): StartRun {
   return {
     verb: "start",
@@ -50,7 +50,7 @@ export function firstOf(said: Said = {}, leaseMs = longMs): NonNullable<StartRun
   return { owner: newOwner(), leaseMs, entry: entryOf(said) };
 }
 
-/** What an entry says; `next` is its `then`, under a name that no linter takes for a promise's. */
+/** The content of an entry. `next` is its `then`; an object with `then` would look like a promise. */
 export interface Said extends Partial<Omit<Entry, "then">> {
   readonly next?: Then;
 }
@@ -59,7 +59,7 @@ function entryOf({ next: then = hold, ...said }: Said = {}): Entry {
   return { events: unique("events"), consumed: null, hooks: [], children: [], then, ...said };
 }
 
-/** A run in somebody's hands: the number of its epoch, and of the last entry that its owner knows. */
+/** A claimed run: its owner, its epoch, and the number of the last entry that the owner knows. */
 export interface Owned {
   readonly id: string;
   readonly owner: string;
@@ -67,7 +67,7 @@ export interface Owned {
   readonly seq: number;
 }
 
-/** The entry that comes next. */
+/** An append of the next entry. */
 export function appendOf({ id, epoch, seq }: Owned, said: Said = {}): Append {
   return { verb: "append", id, epoch, seq: seq + 1, entry: entryOf(said) };
 }
@@ -77,7 +77,7 @@ export function after(owned: Owned, entries = 1): Owned {
   return { ...owned, seq: owned.seq + entries };
 }
 
-/** An entry of a run that has ended, right after the last one that is known. */
+/** An entry after the end of a run, directly after the last known entry. */
 export function lateOf({ id, epoch, seq }: Owned, said: Partial<AppendLate> = {}): AppendLate {
   return { verb: "appendLate", id, epoch, seq: seq + 1, events: unique("late"), unsettled: 0, ...said };
 }
@@ -101,10 +101,10 @@ export function ended(status: EndStatus = "completed", output: string | null = '
   return { kind: "end", status, output, ...(unsettled === undefined ? {} : { unsettled }) };
 }
 
-/** What a store says of a run of which no owner has died, and that no worker has to avoid. */
+/** The fields of a run of which no owner has died and that no worker must avoid. */
 export const untried = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null, unsettled: 0 } as const;
 
-/** Released as a suspect: two owners in a row have died of it. Due at `wakeAt`. */
+/** A release as a suspect (two owners in a row have died), due at `wakeAt`. */
 export async function suspect(store: Store, id: string, wakeAt: number | null, said: Partial<StartRun> = {}): Promise<Owned> {
   const trial = { deaths: 2, crashes: 0, alone: false };
   return await append(store, await begin(store, { id, ...said }), { trial, next: released({ wakeAt }) });
@@ -123,33 +123,33 @@ export function expectAnswer<K extends RunAnswerKind>(answer: RunAnswer, kind: K
   return answer as Extract<RunAnswer, { readonly kind: K }>;
 }
 
-/** Starts a run that nobody executes yet. */
+/** Starts a run without an owner. */
 export async function create(store: Store, said: Partial<StartRun> = {}): Promise<StartRun> {
   const start = startOf(said);
   expectAnswer(await submit(store, start), "created");
   return start;
 }
 
-/** Starts a run and owns it. */
+/** Starts a run with an owner. */
 export async function begin(store: Store, said: Partial<StartRun> = {}): Promise<Owned> {
   const { id, first } = await create(store, { first: firstOf(), ...said });
   assert.ok(first);
   return { id, owner: first.owner, epoch: 1, seq: 1 };
 }
 
-/** Writes the next entry, which must be taken whole. */
+/** Writes the next entry, which must be accepted without conflicts. */
 export async function append(store: Store, owned: Owned, said: Said = {}): Promise<Owned> {
   const { conflicts } = expectAnswer(await submit(store, appendOf(owned, said)), "appended");
   assert.deepEqual(conflicts, []);
   return after(owned);
 }
 
-/** From nothing to its end. */
+/** Starts a run and ends it. */
 export async function play(store: Store, said: Partial<StartRun> = {}, then: Then = ended()): Promise<Owned> {
   return await append(store, await begin(store, said), { next: then });
 }
 
-/** A mail that was not there before. */
+/** Sends a mail, which must not be a duplicate. */
 export async function post(store: Store, said: Partial<Send> = {}): Promise<void> {
   const { duplicate } = expectAnswer(await submit(store, sendOf(said)), "sent");
   assert.equal(duplicate, false);
@@ -163,7 +163,7 @@ export async function claimedIds(store: Store, said: Partial<ClaimQuery> = {}): 
   return (await claim(store, said)).claimed.map(({ run }) => run.id).sort();
 }
 
-/** Claims what is due, which must be this run, and it alone. */
+/** Claims this run, which must be the only one that is due. */
 export async function take(store: Store, id: string, said: Partial<ClaimQuery> = {}): Promise<Claimed> {
   const { claimed } = await claim(store, said);
   assert.deepEqual(

@@ -29,7 +29,7 @@ import {
   workflow,
 } from "./run-operations.js";
 
-/** As many bytes as a name may have, in which nothing repeats itself that an index could save. */
+/** A name of the maximum length without repetitions, so that an index cannot compress it. */
 function longName(of: string): string {
   let name = "";
   for (let i = 0; name.length < 512; i++) name += createHash("sha256").update(`${of} ${i}`).digest("base64url");
@@ -162,8 +162,8 @@ export const starting: ContractGroup = {
       const over = await runOf(store, "short");
       assert.deepEqual([over.status, over.output, over.owner, over.wakeAt, over.epoch], ["failed", '"why"', null, null, 1]);
       assert.equal(over.endedAt, over.createdAt);
-      const [told] = await store.runs.mail("parent", 0);
-      assert.deepEqual([told?.kind, told?.about], ["child", "short"]);
+      const [mail] = await store.runs.mail("parent", 0);
+      assert.deepEqual([mail?.kind, mail?.about], ["child", "short"]);
       const wakeAt = (await timeOf(store)) + dayMs;
       await begin(store, { id: "sleeper", first: firstOf({ next: released({ wakeAt }) }) });
       const asleep = await runOf(store, "sleeper");

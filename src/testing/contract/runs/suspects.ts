@@ -129,7 +129,7 @@ export const suspecting: ContractGroup = {
           claimed.map(({ run }) => [run.id, run.deaths]),
           [[`suspect ${i}`, 2]],
         );
-        // A worker that has one does not look for another one: it would poll without a pause.
+        // A worker that executes a suspect does not poll for another one, otherwise it would poll without a pause.
         assert.ok(nextAt === null || nextAt > now + 1000, `the next one at ${nextAt}`);
       }
       assert.deepEqual(await claimedIds(store), []);

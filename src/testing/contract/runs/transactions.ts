@@ -20,7 +20,7 @@ import {
   submit,
 } from "./run-operations.js";
 
-/** Each in a transaction of the store's own, and in one of the user's. */
+/** Each case twice: in a transaction of the store, and in one of the application. */
 function bothWays(name: string, play: (scene: Scene, transact: (store: Store) => TxRunner) => Promise<void>) {
   return [
     runCase(`${name} (tx: true)`, (scene) => play(scene, (store) => (work) => store.transact(work)), needsTransactions),
@@ -28,7 +28,7 @@ function bothWays(name: string, play: (scene: Scene, transact: (store: Store) =>
   ];
 }
 
-/** A row of somebody's business, and the entry that goes with it. */
+/** Writes a business row and a journal entry in the same transaction. */
 async function write(scene: Scene, { store, tx }: { readonly store: Store; readonly tx: Tx }, asked: Append): Promise<RunAnswer> {
   const { runs } = store;
   assert.ok(runs.appendWithin, "a store with transactions can append within one");
@@ -108,7 +108,7 @@ export const transacting: ContractGroup = {
       await append(store, owned);
     }),
 
-    ...bothWays("whoever was overtaken learns it inside, and can take the rows back", async (scene, transact) => {
+    ...bothWays('an overtaken owner gets "overtaken" inside the transaction, and can roll its rows back', async (scene, transact) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const { late, next } = await takenOver(scene, store);
       await append(other, next, { events: "fence" });
@@ -147,7 +147,7 @@ export const transacting: ContractGroup = {
       assert.equal((await eventsOf(store, "run")).length, 2);
     }),
 
-    ...bothWays("a token that somebody else has is told inside", async (scene, transact) => {
+    ...bothWays("a token of another run is reported as a conflict inside the transaction", async (scene, transact) => {
       const store = await scene.store();
       await append(store, await begin(store, { id: "first" }), { hooks: [hookOf("token")] });
       const asked = appendOf(await begin(store), { hooks: [hookOf("token"), hookOf("free")] });

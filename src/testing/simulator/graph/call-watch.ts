@@ -7,16 +7,16 @@ import { PromiseBroken } from "../observer.js";
 import type { SimulatedProcess, World } from "../world.js";
 import type { PacketObserver } from "./packet-observer.js";
 
-/** A call of a node that has begun and not ended. */
+/** A node call that has started and not ended. */
 export interface Call {
-  readonly no: number;
+  readonly packet: number;
   readonly name: string;
   readonly key: string | undefined;
   readonly process: SimulatedProcess;
   readonly worker: number;
   readonly node: string;
-  /** When its runtime stops waiting for it: from then on the next attempt may overlap with it. */
-  readonly overAt: number;
+  /** When the runtime stops waiting for the call (timeout and grace). From then on the next attempt may overlap with it. */
+  readonly abandonedAt: number;
 }
 
 interface Limits {
@@ -24,16 +24,16 @@ interface Limits {
   readonly allowedMs: number;
 }
 
-/** Watches the calls of nodes where they happen: at the other side of the runtime. */
+/** Checks node calls inside the nodes, independently of what the runtime believes. */
 export class CallWatch {
   readonly #world: World;
   readonly #plan: FlowPlan;
   readonly #table: MemoryTable;
   readonly #observer: PacketObserver;
   readonly #open = new Set<Call>();
-  readonly #begun = new Set<string>();
-  /** When a packet's attempt began: the time of a stage is that of all its nodes. */
-  readonly #begunAt = new Map<string, number>();
+  readonly #started = new Set<string>();
+  /** When each attempt of a packet started. All nodes of one stage share the timeout of the attempt. */
+  readonly #startedAt = new Map<string, number>();
   calls = 0;
 
   constructor(world: World, plan: FlowPlan, table: MemoryTable, observer: PacketObserver) {
@@ -44,41 +44,41 @@ export class CallWatch {
   }
 
   begin(process: SimulatedProcess, { packetId, nodeId, attempt, idempotencyKey: key }: NodeContext, limits: Limits): Call {
-    const no = packetNo(packetId);
-    const packet = this.#observer.book.packets.get(no);
+    const number = packetNo(packetId);
+    const packet = this.#observer.book.packets.get(number);
     const name = `${nodeId} with ${packet?.name ?? packetId} attempt ${attempt}`;
     const call: Call = {
-      no,
+      packet: number,
       name,
       key,
       process,
       worker: packet?.owner ?? 0,
       node: nodeId,
-      overAt: this.#overAt(`${no} ${attempt}`, limits),
+      abandonedAt: this.#abandonedAt(`${number} ${attempt}`, limits),
     };
-    // Nothing is kept of a direct call: its key is for providers only, and it takes no place.
+    // A direct call has no packet in the store: its key is for providers only, and it does not count against limits.
     const isDirect = this.#plan.edges.some(({ to, delivery }) => to.node === nodeId && delivery.mode === "direct") && key !== packet?.key;
     this.calls += 1;
     this.#observer.note(() => `p${process.id} calls ${name}`);
     this.#observer.guard(() => {
-      const row = this.#table.packet(no);
+      const row = this.#table.packet(number);
       if (row?.owner !== call.worker || row.attempt !== attempt || !this.#observer.isLive(call.worker))
-        throw new PromiseBroken(`${name}: p${process.id} calls with a packet that is not its own any more`);
-      const once = `${no} ${nodeId} ${attempt}`;
-      if (this.#begun.has(once)) throw new PromiseBroken(`${name}: called twice`);
-      this.#begun.add(once);
+        throw new PromiseBroken(`${name}: p${process.id} calls the node with a packet that it no longer owns`);
+      const id = `${number} ${nodeId} ${attempt}`;
+      if (this.#started.has(id)) throw new PromiseBroken(`${name}: called twice`);
+      this.#started.add(id);
       if (isDirect) return;
-      this.#alone(call);
-      this.#besideNoSuspect(call);
-      this.#withinLimits(call, limits);
+      this.#mustHoldKey(call);
+      this.#mustIsolateSuspects(call);
+      this.#mustBeWithinLimits(call, limits);
     });
     if (!isDirect) this.#open.add(call);
     return call;
   }
 
-  #overAt(attempt: string, { allowedMs }: Limits): number {
-    const at = this.#begunAt.get(attempt) ?? this.#world.now();
-    this.#begunAt.set(attempt, at);
+  #abandonedAt(attempt: string, { allowedMs }: Limits): number {
+    const at = this.#startedAt.get(attempt) ?? this.#world.now();
+    this.#startedAt.set(attempt, at);
     return at + allowedMs;
   }
 
@@ -87,31 +87,32 @@ export class CallWatch {
     this.#observer.note(() => `p${call.process.id} ends ${call.name}`);
   }
 
-  /** A packet that is delivered by itself has nothing beside it in its process. */
-  #besideNoSuspect({ no, name, process }: Call): void {
-    const byItself = (packet: number) => {
-      const row = this.#table.packet(packet);
+  /** While a suspect packet is delivered, its process handles no other packet. */
+  #mustIsolateSuspects({ packet, name, process }: Call): void {
+    const mustBeAlone = (number: number) => {
+      const row = this.#table.packet(number);
       return row !== undefined && isAlone(row);
     };
     for (const other of this.#open) {
-      if (other.process !== process || other.no === no || other.overAt <= this.#world.now()) continue;
-      if (byItself(no) || byItself(other.no)) throw new PromiseBroken(`${name}: called beside ${other.name}, and one of them is a suspect`);
+      if (other.process !== process || other.packet === packet || other.abandonedAt <= this.#world.now()) continue;
+      if (mustBeAlone(packet) || mustBeAlone(other.packet))
+        throw new PromiseBroken(`${name}: called in parallel with ${other.name}, although one of them is a suspect`);
     }
   }
 
-  /** No second call under a key while the holder of the first lives, and is waited for. */
-  #alone({ name, key, node }: Call): void {
+  /** No second call with the same key while the owner of the first call is alive and its runtime still waits for it. */
+  #mustHoldKey({ name, key, node }: Call): void {
     for (const other of this.#open) {
       if (key === undefined || other.key !== key || other.node !== node || other.process.dead) continue;
-      if (this.#world.now() >= other.overAt || !this.#observer.isLive(other.worker)) continue;
-      throw new PromiseBroken(`${name}: begins while ${other.name} is still at ${key}`);
+      if (this.#world.now() >= other.abandonedAt || !this.#observer.isLive(other.worker)) continue;
+      throw new PromiseBroken(`${name}: started while ${other.name} still works on key ${key}`);
     }
   }
 
-  #withinLimits({ name, process, node }: Call, { node: perNode }: Limits): void {
-    const here = [...this.#open].filter((other) => other.process === process && this.#world.now() < other.overAt);
-    const lives = here.filter(({ worker }) => this.#observer.isLive(worker));
-    const same = lives.filter((other) => other.node === node).length;
-    if (same >= perNode) throw new PromiseBroken(`${name}: p${process.id} has ${same} calls of ${node} already, of ${perNode}`);
+  #mustBeWithinLimits({ name, process, node }: Call, { node: perNode }: Limits): void {
+    const here = [...this.#open].filter((other) => other.process === process && this.#world.now() < other.abandonedAt);
+    const live = here.filter(({ worker }) => this.#observer.isLive(worker));
+    const same = live.filter((other) => other.node === node).length;
+    if (same >= perNode) throw new PromiseBroken(`${name}: p${process.id} already runs ${same} calls of ${node}; the limit is ${perNode}`);
   }
 }

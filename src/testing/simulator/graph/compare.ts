@@ -2,12 +2,12 @@ import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownPacket, PacketBook } from "./packet-book.js";
 
-/** The differential check: rows and counters of the store against what the observer knows. */
+/** Differential check: compares the rows and counters of the store with the observer's model. */
 export function compareWithTable(book: PacketBook, table: MemoryTable): void {
   const sums = new Map<number, { open: number; dead: number; duplicates: number }>();
-  for (const [no, packet] of book.packets) {
+  for (const [number, packet] of book.packets) {
     const { execution } = packet.sent;
-    comparePacket(packet, table, no);
+    comparePacket(packet, table, number);
     if (execution === null) continue;
     const sum = sums.get(execution) ?? { open: 0, dead: 0, duplicates: 0 };
     sums.set(execution, sum);
@@ -16,28 +16,34 @@ export function compareWithTable(book: PacketBook, table: MemoryTable): void {
     if (fate === "dead") sum.dead += 1;
     if (fate === "duplicate" || fate === "mismatch" || fate === "closed") sum.duplicates += 1;
   }
-  for (const no of table.packets.keys())
-    if (!book.packets.has(no)) throw new PromiseBroken(`packet ${no} is in the store, and nobody sent it`);
-  for (const [no, sum] of sums) {
-    const row = table.executions.get(no);
+  for (const number of table.packets.keys())
+    if (!book.packets.has(number)) throw new PromiseBroken(`packet ${number} is in the store, but it was never sent`);
+  for (const [number, sum] of sums) {
+    const row = table.executions.get(number);
     const { open, dead, duplicates, endedAt } = row ?? { open: -1, dead: -1, duplicates: -1, endedAt: null };
     if (open !== sum.open || dead !== sum.dead || duplicates !== sum.duplicates)
-      throw new PromiseBroken(`execution ${no} counts ${JSON.stringify({ open, dead, duplicates })}, and has ${JSON.stringify(sum)}`);
-    if ((endedAt === null) !== open > 0) throw new PromiseBroken(`execution ${no} has ${open} packets under way, and ended at ${endedAt}`);
+      throw new PromiseBroken(
+        `execution ${number} has the counters ${JSON.stringify({ open, dead, duplicates })}, expected ${JSON.stringify(sum)}`,
+      );
+    if ((endedAt === null) !== open > 0) throw new PromiseBroken(`execution ${number} has ${open} open packets, but endedAt is ${endedAt}`);
   }
 }
 
-function comparePacket({ name, fate, owner, attempt, part }: KnownPacket, table: MemoryTable, no: number): void {
-  const row = table.packets.get(no);
+function comparePacket({ name, fate, owner, attempt, part }: KnownPacket, table: MemoryTable, number: number): void {
+  const row = table.packets.get(number);
   if (row?.state === "kept") return;
   const gone = fate !== undefined && fate !== "dead";
   if (gone !== (row === undefined))
-    throw new PromiseBroken(`${name}: ${fate ?? "under way"}, and it is ${row?.state ?? "not"} in the store`);
+    throw new PromiseBroken(
+      `${name}: expected ${fate ?? "open"}, but the store has ${row === undefined ? "no row" : `a row in state ${row.state}`}`,
+    );
   if (row === undefined) return;
   if ((row.state === "dead") !== (fate === "dead"))
-    throw new PromiseBroken(`${name}: ${fate ?? "under way"}, and ${row.state} in the store`);
-  if ((row.state === "part") !== (part && fate === undefined)) throw new PromiseBroken(`${name}: whether it is a part was told wrongly`);
-  if (row.attempt !== attempt) throw new PromiseBroken(`${name}: attempt ${attempt}, and ${row.attempt} in the store`);
-  // The store may have taken it from somebody silent, and nobody has it yet.
-  if (row.owner !== owner && row.owner !== null) throw new PromiseBroken(`${name}: w${owner} has it, and w${row.owner} in the store`);
+    throw new PromiseBroken(`${name}: expected ${fate ?? "open"}, but the row is ${row.state} in the store`);
+  if ((row.state === "part") !== (part && fate === undefined))
+    throw new PromiseBroken(`${name}: expected ${part ? "a part" : "not a part"} of a join, but the row is ${row.state} in the store`);
+  if (row.attempt !== attempt) throw new PromiseBroken(`${name}: expected attempt ${attempt}, but the store has attempt ${row.attempt}`);
+  // The store may have returned the packet of an expired worker to the queue, and no worker has claimed it yet.
+  if (row.owner !== owner && row.owner !== null)
+    throw new PromiseBroken(`${name}: expected owner w${owner}, but the store has owner w${row.owner}`);
 }

@@ -1,15 +1,16 @@
 import type { PacketBackend } from "../../../core/packets/operation.js";
 import { createStore } from "../../../core/store/create-store.js";
 import { createRuntime, type Runtime } from "../../../graph/runtime/runtime.js";
-import { type Born, type Host, HostFleet } from "../host-fleet.js";
+import { type Host, HostFleet, type NewProcess } from "../host-fleet.js";
 import type { Storm } from "../workflow/run-faults.js";
 import { type NodeWorld, nodesFor } from "./graph-nodes.js";
 import { type WithPackets, withPacketFaults } from "./packet-faults.js";
 
-/** A process with a runtime on its store. */
+/** A process with a graph runtime. */
 export interface GraphHost extends Host {
-  /** Never, if it dies before. */
+  /** Never resolves if the process dies before the runtime has started. */
   readonly runtime: Promise<Runtime>;
+  /** The runtime, once it has started. */
   up: Runtime | undefined;
 }
 
@@ -28,7 +29,7 @@ export class GraphFleet extends HostFleet<GraphHost> {
     this.#options = options;
   }
 
-  protected override start({ process, died, slot, die }: Born): GraphHost {
+  protected override start({ process, died, slot, die }: NewProcess): GraphHost {
     const { world, plan, storm, server, engine, observer } = this.#options;
     const { packets, ...ledger } = withPacketFaults(server, { world, process, storm, die });
     const store = createStore({ ...ledger, packets: engine(packets) }, { clock: process.clock, purgeEveryMs: 0 });
@@ -39,7 +40,7 @@ export class GraphFleet extends HostFleet<GraphHost> {
       documents: [flow],
       nodes: nodesFor(this.#options, process, die),
       ...{ work, concurrency, leaseMs, pollMs, timeoutMs, graceMs, crashMax, joinWaitMs, onMismatch },
-      // Drawn documents have keys on direct edges: the nodes get them.
+      // Drawn documents may have idempotency keys on direct edges; the nodes receive them.
       substitutes: ["idempotencyKey", "execution"],
       random: () => world.random.next(),
     });
@@ -48,10 +49,10 @@ export class GraphFleet extends HostFleet<GraphHost> {
       (up) => {
         host.up = up;
       },
-      // It found no store to join: a supervisor starts it again.
-      () => die("at its start"),
+      // The runtime could not register with the store: a supervisor starts the process again.
+      () => die("during its start"),
     );
-    observer.note(() => `p${process.id} boots in slot ${slot}${work ? "" : ", without work"}`);
+    observer.note(() => `p${process.id} boots in slot ${slot}${work ? "" : ", without a worker"}`);
     return host;
   }
 

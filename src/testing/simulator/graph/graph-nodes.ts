@@ -17,31 +17,31 @@ export interface NodeWorld {
   readonly observer: PacketObserver;
 }
 
-/** The nodes of one process. Each takes a while, has an effect, and may throw, hang, or not listen. */
-export function nodesFor(around: NodeWorld, process: SimulatedProcess, die: (why: string) => void): BaseNode[] {
-  return [...around.plan.flow.nodes.values()].map((node) => new SimulatedNode(around, process, node, die));
+/** The nodes of one process. Each takes some time, has one effect, and may throw, hang, or ignore its abort signal. */
+export function nodesFor(scene: NodeWorld, process: SimulatedProcess, die: (why: string) => void): BaseNode[] {
+  return [...scene.plan.flow.nodes.values()].map((node) => new SimulatedNode(scene, process, node, die));
 }
 
 class SimulatedNode extends BaseNode {
   readonly operationId: string;
-  readonly #around: NodeWorld;
+  readonly #scene: NodeWorld;
   readonly #process: SimulatedProcess;
   readonly #plan: PlannedNode;
   readonly #die: (why: string) => void;
 
-  constructor(around: NodeWorld, process: SimulatedProcess, plan: PlannedNode, die: (why: string) => void) {
+  constructor(scene: NodeWorld, process: SimulatedProcess, plan: PlannedNode, die: (why: string) => void) {
     super();
     this.operationId = plan.operationId;
-    this.#around = around;
+    this.#scene = scene;
     this.#process = process;
     this.#plan = plan;
     this.#die = die;
   }
 
   override async handle(input: NodeInput): Promise<NodeOutput> {
-    const { plan, watch } = this.#around;
+    const { plan, watch } = this.#scene;
     const { id, execution } = this.#plan;
-    // The shortest of all: by which edge it came is not told.
+    // The shortest timeout of all edges: a node does not know by which edge its packet arrived.
     const timeouts = plan.flow.edges.map(({ delivery }) => delivery.timeoutMs ?? plan.timeoutMs);
     const allowedMs = Math.min(plan.timeoutMs, ...timeouts) + plan.graceMs;
     const limits = { node: execution.concurrency ?? Number.POSITIVE_INFINITY, allowedMs };
@@ -59,23 +59,24 @@ class SimulatedNode extends BaseNode {
   }
 
   async #work(input: NodeInput): Promise<void> {
-    const { world, plan, effects, observer } = this.#around;
+    const { world, plan, effects, observer } = this.#scene;
     const { bodies } = plan;
     const { nodeId, packetId, executionId, idempotencyKey, attempt, signal } = input.context;
     const { random } = world;
     const data = input.packet(input.ports[0] as string).data as { readonly id: string };
     const hangs = random.chance(bodies.hang);
     const ms = hangs ? plan.timeoutMs * random.between(1, 4) : random.between(0, bodies.msMax);
-    const listens = !random.chance(bodies.deaf);
-    const wait = (part: number) => sleep(this.#process.clock, ms * part, listens ? signal : undefined);
+    const obeysAbort = !random.chance(bodies.ignoresAbort);
+    const wait = (part: number) => sleep(this.#process.clock, ms * part, obeysAbort ? signal : undefined);
     observer.guard(() => {
       const strangers = input.ports.filter((port) => (input.packet(port).data["ex"] ?? executionId) !== executionId);
-      if (strangers.length > 0) throw new PromiseBroken(`${nodeId}: joined parts of two executions`);
-      if (nodeId === "j" && input.ports.length !== 2) throw new PromiseBroken(`${nodeId}: called with ports ${input.ports.join()}`);
+      if (strangers.length > 0) throw new PromiseBroken(`${nodeId}: a join mixed parts of two executions`);
+      if (nodeId === "j" && input.ports.length !== 2)
+        throw new PromiseBroken(`${nodeId}: a join was called with the ports ${input.ports.join()} instead of two`);
     });
     await wait(0.5);
     if (bodies.kills.has(`${nodeId}:${data.id}`)) {
-      this.#die(`by ${nodeId} with ${data.id}`);
+      this.#die(`in ${nodeId} with ${data.id}`);
       await never();
     }
     if (bodies.poison.has(`${nodeId}:${data.id}`)) throw new NodeError("PERMANENT", "poison");
@@ -86,11 +87,11 @@ class SimulatedNode extends BaseNode {
   }
 
   #error(): Error {
-    const { world, plan } = this.#around;
+    const { world, plan } = this.#scene;
     return world.random.chance(plan.bodies.fatal) ? new NodeError("PERMANENT", "simulated") : new Error("simulated");
   }
 
-  /** What is to be joined says whose it is. */
+  /** Packets that will be joined carry their execution id, so that the join can check it. */
   #output(id: string, input: NodeInput): NodeOutput {
     const { data } = input.packet(input.ports[0] as string);
     const joins = this.#plan.outgoing.some(({ to }) => to.node === "j");

@@ -4,7 +4,7 @@ import { weatherOf } from "../workflow/plan.js";
 import type { RunWeather } from "../workflow/run-faults.js";
 import { flowOf } from "./shape.js";
 
-/** What comes in: the same key, and mostly the same payload, from several senders. */
+/** A trigger. Several senders may use the same key, mostly with the same payload. */
 export interface TriggerPlan {
   readonly key: string | undefined;
   readonly payload: { readonly id: string; readonly k: string; readonly lane: string; readonly n: number };
@@ -12,7 +12,7 @@ export interface TriggerPlan {
   readonly startMs: number;
 }
 
-/** Somebody who pauses the flow, and lets it go on. */
+/** An operator who pauses or archives the flow and resumes it after `forMs`. */
 export interface PausePlan {
   readonly to: "paused" | "archived";
   readonly slot: number;
@@ -21,7 +21,7 @@ export interface PausePlan {
 }
 
 interface SlotPlan {
-  /** Without work, the process only triggers. */
+  /** Whether the process has a worker. Without one it only triggers. */
   readonly work: boolean;
   readonly concurrency: number;
 }
@@ -31,16 +31,17 @@ interface BodyPlan {
   readonly throwBefore: number;
   readonly throwAfter: number;
   readonly fatal: number;
-  /** How likely a body is not to end in its time; and to go on although its signal has aborted. */
+  /** Probability that a node call exceeds its timeout. */
   readonly hang: number;
-  readonly deaf: number;
-  /** Node and id of a payload: always fails. */
+  /** Probability that a node call continues after its signal has aborted. */
+  readonly ignoresAbort: number;
+  /** `node:payloadId` of calls that always fail. */
   readonly poison: ReadonlySet<string>;
-  /** Node and id of a payload: always kills its process. */
+  /** `node:payloadId` of calls that always kill their process. */
   readonly kills: ReadonlySet<string>;
 }
 
-/** What happens in a seed's world, drawn before it begins. */
+/** What happens in the world of a seed, drawn before the world starts. */
 export interface GraphPlan {
   readonly flow: FlowPlan;
   readonly leaseMs: number;
@@ -55,14 +56,15 @@ export interface GraphPlan {
   readonly pauses: readonly PausePlan[];
   readonly bodies: BodyPlan;
   readonly weather: RunWeather;
-  /** How likely a person is to re-inject, or to discard, a dead letter at a look. */
-  readonly reinject: number;
+  /** Probabilities that the operator retries or discards a dead letter at each poll. */
+  readonly retry: number;
   readonly discard: number;
+  /** How long faults are injected, and the mean time between faults that hit a process outside store calls. */
   readonly stormMs: number;
   readonly blowMs: number;
 }
 
-/** `deaths` is drawn from by itself, so that other draws of a seed stay as they are. */
+/** `deaths` is a separate random source, so that its draws do not change the other draws of a seed. */
 export async function graphPlanOf(random: Random, deaths: Random): Promise<GraphPlan> {
   const leaseMs = random.pick([100, 300, 1000]);
   const flow = await flowOf(random, leaseMs);
@@ -106,12 +108,12 @@ export async function graphPlanOf(random: Random, deaths: Random): Promise<Graph
       throwAfter: bad(0.2),
       fatal: bad(0.3),
       hang: bad(0.1),
-      deaf: random.pick([0, 0.5, 1]),
+      ignoresAbort: random.pick([0, 0.5, 1]),
       poison,
       kills: new Set(),
     },
     weather,
-    reinject: bad(1),
+    retry: bad(1),
     discard: bad(0.3),
     stormMs: random.between(leaseMs * 3, leaseMs * 12),
     blowMs: random.pick([leaseMs, leaseMs * 4, leaseMs * 1000]),
@@ -122,8 +124,8 @@ export async function graphPlanOf(random: Random, deaths: Random): Promise<Graph
 }
 
 /**
- * A trigger that was given up, and comes when the flow is not archived any more, is one that its sender was told is refused:
- * where requests come late, flows are only paused.
+ * A flow is archived only in worlds without late requests. Otherwise a trigger that was answered with FLOW_ARCHIVED could arrive late,
+ * after the flow was resumed, and start an execution that its sender knows as rejected.
  */
 function pauseOf(random: Random, leaseMs: number, slot: number, { late }: RunWeather): PausePlan {
   const to = random.chance(0.7) || late > 0 ? "paused" : "archived";

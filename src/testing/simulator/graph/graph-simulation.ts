@@ -8,7 +8,7 @@ import type { GraphFleet } from "./graph-fleet.js";
 import type { GraphPlan } from "./graph-plan.js";
 import type { PacketObserver } from "./packet-observer.js";
 
-/** The parts of one simulated world of packets. */
+/** The parts of the world of one seed, for flow graphs. */
 export interface GraphSimulation {
   readonly world: World;
   readonly plan: GraphPlan;
@@ -18,8 +18,8 @@ export interface GraphSimulation {
   readonly fleet: GraphFleet;
   readonly effects: EffectLedger;
   readonly watch: CallWatch;
-  /** The execution that senders were told of, by the key of their trigger. */
-  readonly told: Map<string, number>;
-  /** A handle with no faults. */
+  /** The execution number that `trigger` returned, by trigger key. */
+  readonly reportedExecutions: Map<string, number>;
+  /** A store handle without injected faults. */
   readonly calm: Store;
 }

@@ -1,16 +1,18 @@
 import type { NewPacket, PacketOutcome, Placed, Woken } from "../../../core/packets/operation.js";
 import { PromiseBroken } from "../observer.js";
 
-/** What became of a packet, if it is not under way any more. */
+/** The final state of a packet that is no longer open. */
 export type Fate = "done" | "duplicate" | "mismatch" | "dead" | "dropped" | "closed" | "joined" | "discarded";
 
-/** A packet as the observer has it: from what was asked and answered, with none of the store's code. */
+/** The observer's own model of a packet, built only from operations and answers, without code of the store. */
 export interface KnownPacket {
   readonly sent: NewPacket;
   readonly name: string;
-  /** Its place among all of its lane: the count of arrivals. Parts have none. */
+  /** Arrival number: within a lane, packets with lower numbers go first. */
   order: number;
+  /** The packet waits for the other parts of its join. */
   part: boolean;
+  /** An operator has retried it from the dead letters. */
   reinjected: boolean;
   fate: Fate | undefined;
   owner: number | null;
@@ -19,18 +21,18 @@ export interface KnownPacket {
   key: string | null;
 }
 
-/** Packets by number, and what is known of each. */
+/** The observer's model of all packets, by packet number. */
 export class PacketBook {
   readonly packets = new Map<number, KnownPacket>();
   #arrivals = 0;
 
-  of(no: number): KnownPacket {
-    const packet = this.packets.get(no);
-    if (packet === undefined) throw new PromiseBroken(`packet ${no}: nobody ever sent it`);
+  of(number: number): KnownPacket {
+    const packet = this.packets.get(number);
+    if (packet === undefined) throw new PromiseBroken(`packet ${number}: it was never sent`);
     return packet;
   }
 
-  place(sent: NewPacket, placed: Placed, worker: number, key: string | null): void {
+  add(sent: NewPacket, placed: Placed, worker: number, key: string | null): void {
     const { queue, no, letter } = sent;
     if (this.packets.has(no)) throw new PromiseBroken(`${queue}: packet ${no} was sent twice`);
     const packet: KnownPacket = {
@@ -51,12 +53,12 @@ export class PacketBook {
     if (placed.kind !== "claimed") return;
     packet.owner = worker;
     packet.attempt = 1;
-    if (placed.packet.attempt !== 1) throw new PromiseBroken(`${packet.name}: its first attempt is number ${placed.packet.attempt}`);
+    if (placed.packet.attempt !== 1) throw new PromiseBroken(`${packet.name}: its first attempt has the number ${placed.packet.attempt}`);
   }
 
   end(packet: KnownPacket, fate: Fate): void {
     if (packet.fate !== undefined && !(packet.fate === "dead" && fate === "discarded"))
-      throw new PromiseBroken(`${packet.name}: ${fate}, after it was ${packet.fate}`);
+      throw new PromiseBroken(`${packet.name}: became ${fate}, but it already was ${packet.fate}`);
     packet.fate = fate;
     packet.owner = null;
   }
@@ -74,7 +76,7 @@ export class PacketBook {
   }
 
   reinject(packet: KnownPacket, part: boolean): void {
-    if (packet.fate !== "dead") throw new PromiseBroken(`${packet.name}: re-injected, and it was ${packet.fate ?? "no dead letter"}`);
+    if (packet.fate !== "dead") throw new PromiseBroken(`${packet.name}: retried, but it was ${packet.fate ?? "not a dead letter"}`);
     packet.fate = undefined;
     packet.part = part;
     packet.reinjected = true;
@@ -82,7 +84,7 @@ export class PacketBook {
     packet.order = this.#next();
   }
 
-  /** Who must go first: one of the same lane that came before, and is still under way. */
+  /** An open packet that is ahead of this one in the same lane, if there is one. */
   before(packet: KnownPacket): KnownPacket | undefined {
     const { queue, lane } = packet.sent;
     if (lane === null) return undefined;

@@ -1,18 +1,17 @@
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
 import type { Backend } from "../../../core/store/store.js";
-import { faulty, type Weathered } from "../workflow/run-faults.js";
+import { type FaultyProcess, faulty } from "../workflow/run-faults.js";
 
 export type WithPackets = Backend & { readonly packets: PacketBackend };
 
-/** As every store has it: what a claim took whose reply was lost, the worker's next claim gives back. */
-function withDoubts(packets: PacketBackend, overNetwork: Network): PacketBackend["claim"] {
+/** Packets of a claim whose reply was lost are released by the worker's next claim, as in every real store. */
+function releaseLostClaims(packets: PacketBackend, overNetwork: Network): PacketBackend["claim"] {
   const taken = new Map<number, readonly PacketRecord[]>();
-  const doubtful: number[] = [];
+  const lostClaims: number[] = [];
   let count = 0;
   const claim = overNetwork(async (query: PacketClaimQuery, id: number, lost: readonly number[]) => {
-    for (const packet of lost.flatMap((other) => taken.get(other) ?? []))
-      if (packet.owner === query.worker) await giveBack(packets, packet);
+    for (const packet of lost.flatMap((other) => taken.get(other) ?? [])) if (packet.owner === query.worker) await release(packets, packet);
     const claims = await packets.claim(query);
     taken.set(id, claims.claimed);
     return claims;
@@ -21,9 +20,9 @@ function withDoubts(packets: PacketBackend, overNetwork: Network): PacketBackend
     count += 1;
     const id = count;
     try {
-      return await claim(query, id, [...doubtful]);
+      return await claim(query, id, [...lostClaims]);
     } catch (error) {
-      doubtful.push(id);
+      lostClaims.push(id);
       throw error;
     }
   };
@@ -32,25 +31,25 @@ function withDoubts(packets: PacketBackend, overNetwork: Network): PacketBackend
 type Claim = (query: PacketClaimQuery, id: number, lost: readonly number[]) => Promise<PacketClaims>;
 type Network = (claim: Claim) => Claim;
 
-async function giveBack(packets: PacketBackend, { no, owner, attempt }: PacketRecord): Promise<void> {
+async function release(packets: PacketBackend, { no, owner, attempt }: PacketRecord): Promise<void> {
   const row = await packets.packet(no);
   if (row?.owner !== owner || row?.attempt !== attempt) return;
   await packets.flush([{ verb: "settlePacket", no, worker: owner as number, attempt, to: { kind: "release" }, packets: [], outputs: [] }]);
 }
 
-/** Ledger and packets as a process sees them over a bad network: every call may be lost, or kill the process. */
-export function withPacketFaults(backend: WithPackets, weathered: Weathered): WithPackets {
-  const { world, process, storm } = weathered;
+/** Ledger and packets as a process sees them over an unreliable network: each call may be lost, and the process may crash in it. */
+export function withPacketFaults(backend: WithPackets, faults: FaultyProcess): WithPackets {
+  const { world, process, storm } = faults;
   const { packets } = backend;
-  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, true);
-  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, false);
+  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(faults, name, call, true);
+  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(faults, name, call, false);
   return {
     ...backend,
     flush: write("flush of the ledger", backend.flush),
     packets: {
       ...packets,
       flush: write("flush", packets.flush),
-      claim: withDoubts(packets, (claim) => write("claim", claim)),
+      claim: releaseLostClaims(packets, (claim) => write("claim", claim)),
       join: write("join", packets.join),
       renew: write("renew", packets.renew),
       leave: write("leave", packets.leave),
@@ -65,7 +64,7 @@ export function withPacketFaults(backend: WithPackets, weathered: Weathered): Wi
       watch(changed) {
         const stop = packets.watch(() => {
           if (process.dead) return stop();
-          if (!storm.over && world.random.chance(storm.weather.loseNews)) return;
+          if (!storm.over && world.random.chance(storm.weather.loseNotification)) return;
           world.after(world.random.between(0, storm.weather.latencyMsMax), changed, process);
         });
         return stop;

@@ -17,16 +17,17 @@ import { type KnownPacket, PacketBook } from "./packet-book.js";
 import { describeClaims, describeOperation } from "./packet-trace.js";
 
 /**
- * Watches every call at the store's side, and checks on the spot: one owner at a time and nobody before the lease is over,
- * attempts without gaps, lanes in order, completed keys at rest, and that the store's rows are what the observer knows.
+ * Watches every call at the store and checks at once: a packet has one owner at a time and is claimed again only after the lease has
+ * expired, attempts have no gaps, lanes keep their order, completed keys are not delivered again, and the rows match the observer's model.
  */
 export class PacketObserver extends Witness {
   readonly book = new PacketBook();
-  /** Ends of leases, by worker. */
+  /** When the lease of each worker expires. */
   readonly workers = new Map<number, number>();
-  /** Keys of triggers: the execution that each has begun. */
+  /** The execution that each trigger key has started. */
   readonly triggers = new Map<string, number>();
   readonly executions = new Set<number>();
+  /** The name of the packet that completed each key. */
   readonly completedKeys = new Map<string, string>();
   readonly #settled = new Set<string>();
   readonly #table: MemoryTable;
@@ -37,7 +38,7 @@ export class PacketObserver extends Witness {
     this.#table = table;
   }
 
-  /** One call at a time, and what it did is looked at before the next one. */
+  /** Runs one call at a time, and checks its effects before the next call. */
   observe(packets: PacketBackend): PacketBackend {
     return {
       ...packets,
@@ -64,7 +65,7 @@ export class PacketObserver extends Witness {
           () => packets.join(query),
           (worker) => {
             this.note(() => `w${worker} joins`);
-            if (this.workers.has(worker)) throw new PromiseBroken(`number ${worker} was given to two workers`);
+            if (this.workers.has(worker)) throw new PromiseBroken(`two workers got the number ${worker}`);
             this.workers.set(worker, this.#table.now() + query.leaseMs);
           },
         ),
@@ -72,8 +73,8 @@ export class PacketObserver extends Witness {
         this.#turn(
           () => packets.renew(worker, leaseMs),
           (known) => {
-            this.note(() => `w${worker} renews${known ? "" : ", and is not known any more"}`);
-            if (!known && this.isLive(worker)) throw new PromiseBroken(`w${worker}: not known any more, and its lease lives`);
+            this.note(() => `w${worker} renews${known ? "" : ", and is not registered any more"}`);
+            if (!known && this.isLive(worker)) throw new PromiseBroken(`w${worker}: not registered any more, although its lease is live`);
             if (known) this.workers.set(worker, this.#table.now() + leaseMs);
           },
         ),
@@ -89,7 +90,7 @@ export class PacketObserver extends Witness {
           for (const [no, packet] of this.book.packets) {
             if (packet.owner !== worker) continue;
             packet.owner = null;
-            // What had been taken from it before was a crash.
+            // The store had already returned this packet to the queue because the lease had expired: that counts as a crash.
             if (!had.has(no)) packet.crashes += 1;
           }
         });
@@ -97,17 +98,17 @@ export class PacketObserver extends Witness {
       reinject: (no, alert) =>
         this.#turn(
           () => packets.reinject(no, alert),
-          (is) => {
-            if (!is) return;
-            this.note(() => `${this.book.of(no).name} is re-injected`);
+          (wasDead) => {
+            if (!wasDead) return;
+            this.note(() => `${this.book.of(no).name} is retried`);
             this.#reinjected(no);
           },
         ),
       discard: (no) =>
         this.#turn(
           () => packets.discard(no),
-          (is) => {
-            if (!is) return;
+          (wasDead) => {
+            if (!wasDead) return;
             this.note(() => `${this.book.of(no).name} is discarded`);
             this.book.end(this.book.of(no), "discarded");
           },
@@ -146,59 +147,62 @@ export class PacketObserver extends Witness {
     const { execution, worker } = send;
     if (answer.kind === "triggered") {
       const known = this.triggers.get(execution?.key?.key ?? "");
-      if (known !== answer.execution) throw new PromiseBroken(`a trigger was told of execution ${answer.execution}, and it is ${known}`);
+      if (known !== answer.execution)
+        throw new PromiseBroken(`a trigger was answered with execution ${answer.execution} instead of ${known}`);
     }
     if (answer.kind !== "packetsSent" || execution === null || this.executions.has(execution.no)) return;
     this.executions.add(execution.no);
     const key = execution.key?.key;
-    if (key !== undefined && this.triggers.has(key)) throw new PromiseBroken(`${key}: two triggers with one key were both taken`);
+    if (key !== undefined && this.triggers.has(key))
+      throw new PromiseBroken(`${key}: two triggers with the same key started two executions`);
     if (key !== undefined) this.triggers.set(key, execution.no);
-    this.#place(send.packets, answer, worker);
+    this.#add(send.packets, answer, worker);
   }
 
   #settledBy({ no, worker, attempt, to, packets }: SettlePacket, answer: PacketAnswer): void {
     const packet = this.book.of(no);
-    const has = packet.owner === worker && packet.attempt === attempt && packet.fate === undefined;
+    const isOwner = packet.owner === worker && packet.attempt === attempt && packet.fate === undefined;
     const name = `${no} ${worker} ${attempt}`;
     if (answer.kind === "packetStale") {
-      if (has && this.workers.has(worker) && this.isLive(worker)) throw new PromiseBroken(`${packet.name}: refused, and its lease lives`);
+      if (isOwner && this.workers.has(worker) && this.isLive(worker))
+        throw new PromiseBroken(`${packet.name}: settle was rejected although the lease is live`);
       return;
     }
-    if (answer.kind !== "packetSettled") throw new PromiseBroken(`${packet.name}: a settle was answered with ${answer.kind}`);
-    if (!has) {
-      // Sent again after its reply was lost. Whoever is told so, and did not settle it, would believe a lie.
+    if (answer.kind !== "packetSettled") throw new PromiseBroken(`${packet.name}: settle was answered with ${answer.kind}`);
+    if (!isOwner) {
+      // A repetition after a lost reply is answered as settled. For an attempt that never settled the packet this answer is wrong.
       if (!this.#settled.has(name))
-        throw new PromiseBroken(`${packet.name}: attempt ${attempt} was told that it is settled, and it is not`);
+        throw new PromiseBroken(`${packet.name}: attempt ${attempt} was answered as settled, but it did not settle the packet`);
       return;
     }
-    // It stays with its worker, and is settled later.
+    // A trial does not end the delivery: the packet stays with its worker.
     if (to.kind === "trial") return;
     this.#settled.add(name);
     if (to.kind === "done" && packet.key !== null) this.#complete(packet, packet.key);
     this.book.settle(packet, to);
-    this.#place(packets, answer, worker);
-    // Also of what has just come: a part that nobody can join any more.
+    this.#add(packets, answer, worker);
+    // After the new packets were added: one of them may be a part whose join was just closed.
     this.#woken(answer.woken);
   }
 
   #complete(packet: KnownPacket, key: string): void {
     const by = this.completedKeys.get(key);
-    if (by !== undefined) throw new PromiseBroken(`${key}: completed by ${by}, and again by ${packet.name}`);
+    if (by !== undefined) throw new PromiseBroken(`${key}: completed by ${by} and again by ${packet.name}`);
     this.completedKeys.set(key, packet.name);
   }
 
-  #place(packets: SendPackets["packets"], answer: Extract<PacketAnswer, { readonly placed: unknown }>, worker: number): void {
+  #add(packets: SendPackets["packets"], answer: Extract<PacketAnswer, { readonly placed: unknown }>, worker: number): void {
     for (const [i, sent] of packets.entries()) {
-      const here = answer.placed[i];
-      if (here === undefined) throw new PromiseBroken(`${sent.queue}: nobody was told where packet ${sent.no} went`);
-      const row = here.kind === "claimed" ? here.packet : this.#table.packet(sent.no);
-      this.book.place(sent, here, worker, (row?.key ?? sent.key)?.key ?? null);
-      if (sent.join !== null && here.kind !== "part") this.#joined(sent, "woken" in answer ? answer.woken : []);
-      if (here.kind === "claimed") this.#begun(this.book.of(sent.no), worker);
+      const placed = answer.placed[i];
+      if (placed === undefined) throw new PromiseBroken(`${sent.queue}: the answer does not mention packet ${sent.no}`);
+      const row = placed.kind === "claimed" ? placed.packet : this.#table.packet(sent.no);
+      this.book.add(sent, placed, worker, (row?.key ?? sent.key)?.key ?? null);
+      if (sent.join !== null && placed.kind !== "part") this.#joined(sent, "woken" in answer ? answer.woken : []);
+      if (placed.kind === "claimed") this.#mustBeDeliverable(this.book.of(sent.no), worker);
     }
   }
 
-  /** The parts that went with it: those of its node that are not there any more, and were not closed. */
+  /** Marks the parts that were joined with this packet: parts of the same node and execution whose rows are gone and that were not closed. */
   #joined({ execution, join }: NewPacket, woken: readonly Woken[]): void {
     for (const [no, other] of this.book.packets) {
       if (other.fate !== undefined || !other.part || other.sent.execution !== execution || other.sent.join?.node !== join?.node) continue;
@@ -210,32 +214,33 @@ export class PacketObserver extends Witness {
     this.#woken(closed);
     for (const { no, attempt, crashes } of claimed) {
       const packet = this.book.of(no);
-      if (packet.fate !== undefined) throw new PromiseBroken(`${packet.name}: claimed, and it was ${packet.fate}`);
+      if (packet.fate !== undefined) throw new PromiseBroken(`${packet.name}: claimed, although it was ${packet.fate}`);
       if (packet.owner !== null) {
         if (this.isLive(packet.owner)) throw new PromiseBroken(`${packet.name}: claimed while w${packet.owner} held a live lease`);
         packet.crashes += 1;
       }
       if (attempt !== packet.attempt + 1) throw new PromiseBroken(`${packet.name}: attempt ${attempt} follows attempt ${packet.attempt}`);
-      if (crashes !== packet.crashes) throw new PromiseBroken(`${packet.name}: ${crashes} crashes, and there were ${packet.crashes}`);
+      if (crashes !== packet.crashes)
+        throw new PromiseBroken(`${packet.name}: the claim counts ${crashes} crashes, expected ${packet.crashes}`);
       packet.attempt = attempt;
       packet.owner = worker;
       packet.key = this.#table.packet(no)?.key?.key ?? null;
-      this.#begun(packet, worker);
+      this.#mustBeDeliverable(packet, worker);
     }
   }
 
-  /** What must be true of whoever gets a packet, by whatever way. */
-  #begun(packet: KnownPacket, worker: number): void {
+  /** What must be true whenever a worker gets a packet, by a claim or together with a send. */
+  #mustBeDeliverable(packet: KnownPacket, worker: number): void {
     const { name, key, sent } = packet;
-    if (!this.workers.has(worker)) throw new PromiseBroken(`${name}: given to w${worker}, who is not known`);
-    if (this.#table.flowState(sent.flow) !== "active") throw new PromiseBroken(`${name}: given out while its flow rests`);
+    if (!this.workers.has(worker)) throw new PromiseBroken(`${name}: given to w${worker}, which is not registered`);
+    if (this.#table.flowState(sent.flow) !== "active") throw new PromiseBroken(`${name}: delivered while its flow is not active`);
     const by = key === null ? undefined : this.completedKeys.get(key);
-    if (by !== undefined) throw new PromiseBroken(`${name}: given out, and ${key} was completed by ${by}`);
+    if (by !== undefined) throw new PromiseBroken(`${name}: delivered although ${key} was completed by ${by}`);
     const before = this.book.before(packet);
-    if (before) throw new PromiseBroken(`${name}: given out before ${before.name}, which is ahead of it in its lane`);
+    if (before) throw new PromiseBroken(`${name}: delivered before ${before.name}, which is ahead of it in its lane`);
     for (const other of this.book.packets.values()) {
       if (key === null || other === packet || other.key !== key || other.owner === null || other.fate !== undefined) continue;
-      if (this.isLive(other.owner)) throw new PromiseBroken(`${name}: given out while ${other.name} holds ${key}`);
+      if (this.isLive(other.owner)) throw new PromiseBroken(`${name}: delivered while ${other.name} holds ${key}`);
     }
   }
 
@@ -243,12 +248,12 @@ export class PacketObserver extends Witness {
     for (const each of woken) this.book.wake(each);
   }
 
-  #reinjected(no: number): void {
-    const row = this.#table.packet(no);
-    const packet = this.book.of(no);
+  #reinjected(number: number): void {
+    const row = this.#table.packet(number);
+    const packet = this.book.of(number);
     this.book.reinject(packet, row?.state === "part");
     if (packet.sent.join !== null && row?.state !== "part") this.#joined(packet.sent, []);
-    // With nothing under way in its execution, a part is closed at once.
+    // A part is closed at once if its execution has no open packet.
     if (row?.state === "dead") packet.fate = "dead";
     if (row === undefined) packet.fate = "closed";
   }

@@ -2,7 +2,7 @@ import { loadFlows } from "../../../graph/load/load-flows.js";
 import type { FlowPlan } from "../../../graph/plan/plan.js";
 import type { Random } from "../random.js";
 
-/** The one flow of a seed's world. */
+/** Each simulated world has one flow. */
 export const flowId = "simulated";
 
 type Delivery = Record<string, unknown>;
@@ -14,7 +14,7 @@ interface Edge {
   readonly delivery: Delivery;
 }
 
-/** Where packets go; how they travel is drawn for each edge. `n` of a payload is from 0 to 3. */
+/** The edges of each possible flow; the delivery options are drawn for each edge. `payload.n` is from 0 to 3. */
 const shapes: readonly (readonly Omit<Edge, "delivery">[])[] = [
   chain("a", "b"),
   chain("a", "b", "c", "d"),
@@ -28,7 +28,7 @@ function chain(...nodes: readonly string[]): Omit<Edge, "delivery">[] {
   return nodes.slice(1).map((to, i) => ({ from: nodes[i] as string, to }));
 }
 
-/** A small flow document, drawn. */
+/** Draws a small flow document and loads it. */
 export async function flowOf(random: Random, leaseMs: number): Promise<FlowPlan> {
   const shape = random.pick(shapes);
   const joined = shape.some(({ to }) => to.startsWith("j."));
@@ -44,7 +44,7 @@ export async function flowOf(random: Random, leaseMs: number): Promise<FlowPlan>
   const defaults = { retryPolicy: retryOf(random, leaseMs) };
   const text = JSON.stringify({ flowdsl: "1.0", info: { title: flowId, version: "1.0.0" }, defaults, nodes, edges });
   const { ok, flows, findings } = await loadFlows({ text, file: "simulated.json" });
-  if (!ok) throw new Error(`the simulator drew a document that does not load: ${findings.map(({ message }) => message).join("; ")}`);
+  if (!ok) throw new Error(`the simulator drew an invalid flow document: ${findings.map(({ message }) => message).join("; ")}`);
   return flows[0] as FlowPlan;
 }
 
@@ -76,7 +76,7 @@ function retryOf(random: Random, leaseMs: number): Delivery {
   return { maxAttempts: random.between(1, 4), backoff: random.pick(["fixed", "exponential"]), initialDelay };
 }
 
-/** Of one execution, or of all with the same `k`. */
+/** An idempotency key that is different for each payload id, or shared by all payloads with the same `k`. */
 function keyFor(random: Random, to: string): string {
   return `{{payload.${random.pick(["id", "k"])}}}-${nodeOf(to)}`;
 }

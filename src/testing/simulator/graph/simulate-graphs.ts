@@ -20,33 +20,43 @@ import { verifyGraph } from "./graph-verify.js";
 import { PacketObserver } from "./packet-observer.js";
 import { flowId } from "./shape.js";
 
+/** Options of {@link simulateGraphs}. Use them to pass a broken part and check that the simulation finds it. */
 export interface GraphSimulationOptions {
-  /** The packets under test, on the world's memory. Default: the memory store's. */
+  /** Returns the packet store under test; gets the memory store's packets and its table. Default: the memory store's packets. */
   readonly packets?: (faithful: PacketBackend, table: MemoryTable) => PacketBackend;
-  /** Stands between every process's runtime and its connection: a runtime that breaks a promise, say. */
+  /** Wraps the packet store of each process, between its runtime and the simulated network: for example, to simulate a runtime with a bug. */
   readonly engine?: (packets: PacketBackend) => PacketBackend;
 }
 
+/** What happened in the world of one seed, as {@link simulateGraphs} returns it. */
 export interface GraphSimulationReport {
   readonly seed: number;
+  /** Executions that triggers started. */
   readonly executions: number;
+  /** Packets that were sent, over all executions. */
   readonly packets: number;
-  /** Calls of nodes. */
+  /** Node calls, including retries. */
   readonly calls: number;
+  /** Dead letters that were left at the end. */
   readonly dead: number;
+  /** Processes that died. Graceful restarts are not counted. */
   readonly crashes: number;
+  /** Calls that the packet store executed: flushes, claims, renewals, registrations and operator actions. */
   readonly operations: number;
-  /** Events of the world. */
+  /** Events that the virtual clock ran. */
   readonly steps: number;
-  /** One line for everything that happened at the store, to a process or in a node: equal for equal seeds. */
+  /** One line for each thing that happened at the store, to a process or in a node. The same seed gives the same lines. */
   readonly trace: readonly string[];
 }
 
 const stepsMax = 20_000;
 
 /**
- * One seed's world of packets: a drawn flow, triggers that come twice, people who re-inject and pause, on processes that
- * crash, stall, restart and lose messages. Promises are checked at every write and every call of a node, and at the end.
+ * Simulates a flow graph in the world of one seed: a randomly drawn flow, duplicate triggers, and operators who pause the flow and retry
+ * dead letters, on processes that crash, stall, restart and lose messages. Promises are checked at every store call, at every node call,
+ * and at the end.
+ *
+ * @throws {@link SimulationFailure} if a promise was broken
  */
 export async function simulateGraphs(seed: number, options: GraphSimulationOptions = {}): Promise<GraphSimulationReport> {
   const simulation = await prepare(seed, options);
@@ -64,13 +74,13 @@ export async function simulateGraphs(seed: number, options: GraphSimulationOptio
       storm.over = true;
       fleet.recover();
       observer.note(() => "the storm is over");
-      // A pause that its sender had given up may have come after the end of it.
+      // A late pause request may have arrived after the resume: make sure that the flow is active.
       world.after(plan.weather.lateMsMax + 1, () => void calm.packets.setFlowState(flowId, "active"));
     });
     const over = () => customers.every(({ done }) => done) && isQuiet(simulation);
     const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
     if (observer.broken) throw observer.broken;
-    if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation, customers)}`);
+    if (!ended) throw new PromiseBroken(`still open after ${stepsMax} events: ${describeOpen(simulation, customers)}`);
     verifyGraph(simulation);
   } catch (error) {
     throw new SimulationFailure(seed, error as Error, observer.trace, "--graphs");
@@ -85,7 +95,7 @@ export async function simulateGraphs(seed: number, options: GraphSimulationOptio
 
 async function prepare(
   seed: number,
-  { packets: under = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions,
+  { packets: packetsUnderTest = (faithful) => faithful, engine = (packets) => packets }: GraphSimulationOptions,
 ): Promise<GraphSimulation> {
   const random = new Random(seed);
   const world = new World(random);
@@ -95,25 +105,25 @@ async function prepare(
   const storm: Storm = { weather: plan.weather, over: false };
   const observer = new PacketObserver(table);
   const backend = memoryBackend(ledger);
-  const server = { ...backend, packets: observer.observe(under(backend.packets as PacketBackend, table)) };
+  const server = { ...backend, packets: observer.observe(packetsUnderTest(backend.packets as PacketBackend, table)) };
   const effects = new EffectLedger({ honoursKeys: true, now: () => world.now() });
   const watch = new CallWatch(world, plan.flow, table, observer);
   const fleet = new GraphFleet({ world, plan, storm, server, engine, watch, effects, observer });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
-  return { world, plan, storm, table, observer, fleet, effects, watch, told: new Map<string, number>(), calm };
+  return { world, plan, storm, table, observer, fleet, effects, watch, reportedExecutions: new Map<string, number>(), calm };
 }
 
-/** Nothing is under way, and no process thinks that something is. */
+/** No execution has an open packet, and no runtime has a delivery in progress. */
 function isQuiet({ table, fleet, storm }: GraphSimulation): boolean {
   if (!storm.over) return false;
   for (const { open } of table.executions.values()) if (open > 0) return false;
   return fleet.living.every(({ up }) => up === undefined || up.metrics.inFlight === 0);
 }
 
-function stillOpen({ table, fleet }: GraphSimulation, customers: readonly Customer[]): string {
-  const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `somebody wants ${wants}`);
+function describeOpen({ table, fleet }: GraphSimulation, customers: readonly Customer[]): string {
+  const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `a client waits ${wants}`);
   const rows = [...table.packets.values()].filter(({ state }) => state !== "dead");
   const facts = rows.map(({ queue, no, state, owner, dueAt, hold }) => `${queue} ${JSON.stringify({ no, state, owner, dueAt, hold })}`);
-  const busy = fleet.living.map(({ process, up }) => `p${process.id} has ${up?.metrics.inFlight}`);
+  const busy = fleet.living.map(({ process, up }) => `p${process.id} has ${up?.metrics.inFlight} deliveries in flight`);
   return [...waiting, ...facts, ...busy, `flow ${table.flowState(flowId)}`].join(", ");
 }

@@ -6,23 +6,24 @@ import type { World } from "../world.js";
 import type { WorkflowFleet } from "./fleet.js";
 import type { KnownRun, RunObserver } from "./run-observer.js";
 
-/** A body, and the execution that it is part of. */
+/** A step body with the execution that it belongs to. */
 export type WatchedBody = StepBody & { readonly execution: Execution };
 
 interface Attempt {
-  /** The process that it runs in has died, or it is over. */
-  over: () => boolean;
+  /** The body has ended, or its process has died. */
+  isOver: () => boolean;
 }
 
-/** Looks at every body as it begins and as it calls the other side. */
+/** Checks each step body when it starts and when it calls the provider. */
 export class BodyWatch {
   readonly #world: World;
   readonly #fleet: WorkflowFleet;
   readonly #observer: RunObserver;
   readonly #leaseMs: number;
-  readonly #begun = new Map<string, Map<number, Attempt>>();
-  /** Journals are being replayed: nothing may be executed. */
+  readonly #started = new Map<string, Map<number, Attempt>>();
+  /** Journals are being replayed: no body may run. */
   replaying = false;
+  /** Step bodies that have started. */
   bodies = 0;
 
   constructor(world: World, fleet: WorkflowFleet, observer: RunObserver, leaseMs: number) {
@@ -36,39 +37,39 @@ export class BodyWatch {
     const { execution, id, attempt, stepId } = step;
     const { process } = this.#fleet.of(execution.host.owner);
     this.bodies += 1;
-    this.#observer.note(() => `p${process.id} begins ${execution.id} ${id} attempt ${attempt}`);
+    this.#observer.note(() => `p${process.id} starts ${execution.id} ${id} attempt ${attempt}`);
     this.#observer.guard(() => {
       const what = `${execution.id} ${id} attempt ${attempt}`;
-      if (this.replaying) throw new PromiseBroken(`${what}: a replay executed it`);
-      this.#mustHaveEntry(step, "began");
-      const attempts = this.#begun.get(stepId) ?? new Map<number, Attempt>();
-      this.#begun.set(stepId, attempts);
-      if (attempts.has(attempt)) throw new PromiseBroken(`${what}: its body began twice`);
+      if (this.replaying) throw new PromiseBroken(`${what}: a replay ran the body`);
+      this.#mustHaveEntry(step, "the body started");
+      const attempts = this.#started.get(stepId) ?? new Map<number, Attempt>();
+      this.#started.set(stepId, attempts);
+      if (attempts.has(attempt)) throw new PromiseBroken(`${what}: the body ran twice`);
       let ended = false;
-      attempts.set(attempt, { over: () => ended || process.dead });
+      attempts.set(attempt, { isOver: () => ended || process.dead });
       this.#ends.set(step, () => {
         ended = true;
       });
       const run = this.#observer.run(execution.id);
       const mine = run?.owner === execution.host.owner && run.epoch === execution.epoch;
-      // A jump of the store's clock ends leases that their owners could not know to be over. What a transaction writes is
-      // refused when the run is somebody else's at its end, so it may begin in doubt.
+      // A jump of the store's clock expires leases whose owners cannot know it. A transactional body may start without the lease,
+      // because its commit is rejected if another worker owns the run by then.
       const excused = this.#world.now() - this.#fleet.jumpedAt < this.#leaseMs || step.definition.tx;
-      if (!mine && !excused) throw new PromiseBroken(`${what}: began while the run belonged to somebody else`);
+      if (!mine && !excused) throw new PromiseBroken(`${what}: started while another worker owned the run`);
       if (mine) this.#mustBeAlone(what, run, this.#fleet.of(execution.host.owner).worker?.running ?? 0);
     });
   }
 
-  /** A run that may have killed two owners is executed only where no other run can die with it. */
+  /** A suspect run (several owners in a row have died with it) is executed only in a process that executes no other run. */
   #mustBeAlone(what: string, { trial }: Pick<KnownRun, "trial">, running: number): void {
-    if (isSuspect(trial) && !trial.alone) throw new PromiseBroken(`${what}: began, and its run is a suspect that is not alone`);
-    if (trial.alone && running > 1) throw new PromiseBroken(`${what}: began alone, among ${running} runs`);
+    if (isSuspect(trial) && !trial.alone) throw new PromiseBroken(`${what}: started, but its run is a suspect that is not isolated`);
+    if (trial.alone && running > 1) throw new PromiseBroken(`${what}: its run is isolated, but its process executes ${running} runs`);
   }
 
-  /** The other side is called now. */
+  /** The body is about to call the provider. */
   call(step: WatchedBody): void {
-    this.#observer.note(() => `${step.execution.id} ${step.id} attempt ${step.attempt} calls the other side`);
-    this.#observer.guard(() => this.#mustHaveEntry(step, "called"));
+    this.#observer.note(() => `${step.execution.id} ${step.id} attempt ${step.attempt} calls the provider`);
+    this.#observer.guard(() => this.#mustHaveEntry(step, "the body called the provider"));
   }
 
   readonly #ends = new WeakMap<WatchedBody, () => void>();
@@ -77,13 +78,13 @@ export class BodyWatch {
     this.#ends.get(step)?.();
   }
 
-  /** No body of this step will ever do anything any more. */
+  /** All bodies of this step have ended or their processes have died. */
   isOver(stepId: string): boolean {
-    return [...(this.#begun.get(stepId)?.values() ?? [])].every(({ over }) => over());
+    return [...(this.#started.get(stepId)?.values() ?? [])].every(({ isOver }) => isOver());
   }
 
   #mustHaveEntry({ execution, id, attempt }: WatchedBody, did: string): void {
     const started = this.#observer.run(execution.id)?.journal.steps.get(id)?.attempts ?? 0;
-    if (started < attempt) throw new PromiseBroken(`${execution.id} ${id} attempt ${attempt}: ${did} without its entry in the journal`);
+    if (started < attempt) throw new PromiseBroken(`${execution.id} ${id} attempt ${attempt}: ${did} without a journal entry`);
   }
 }

@@ -13,18 +13,19 @@ import type { WorkflowSimulation } from "./simulation.js";
 
 const otherProgram: Program = { do: "draw" };
 
-/** Starts a run, again after every answer that is none, and perhaps waits for its end. */
+/** A client that starts a run, retries until it gets an answer, and perhaps waits for the end of the run. */
 export function startStarter(simulation: WorkflowSimulation, { run, otherInput, slot, startMs, waits }: StarterPlan): Customer {
   const program = otherInput ? otherProgram : run.program;
   const act = async (host: WorkflowHost) => {
     const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store });
     const stored = simulation.memory.runs.get(run.id);
-    if (stored === undefined) throw new PromiseBroken(`${run.id}: started, as its starter was told, and it is not there`);
+    if (stored === undefined) throw new PromiseBroken(`${run.id}: start returned a handle, but the store has no such run`);
     const differs = stored.input !== encode([program]);
-    if (handle.mismatch !== differs) throw new PromiseBroken(`${run.id}: whether its input was another one was told wrongly`);
+    if (handle.mismatch !== differs)
+      throw new PromiseBroken(`${run.id}: start answered mismatch: ${handle.mismatch} for ${differs ? "a different" : "the same"} input`);
     if (waits) await expectEnd(simulation, handle);
   };
-  return persist(simulation, { wants: `to start ${run.id}`, slot, startMs, act, isPassing });
+  return persist(simulation, { wants: `to start ${run.id}`, slot, startMs, act, isTransient });
 }
 
 async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<void> {
@@ -37,23 +38,27 @@ async function expectEnd({ memory }: WorkflowSimulation, handle: Run): Promise<v
     },
   );
   const { status, output } = memory.runs.get(handle.id) ?? {};
-  const kept = status === "completed" ? encode(decode(output ?? "null")) : status === "failed" ? decodeError(output ?? "{}").message : null;
-  if (outcome.status !== status || outcome.output !== kept)
-    throw new PromiseBroken(`${handle.id}: told to have ${outcome.status} with ${outcome.output}, and it has ${status} with ${kept}`);
+  const stored =
+    status === "completed" ? encode(decode(output ?? "null")) : status === "failed" ? decodeError(output ?? "{}").message : null;
+  if (outcome.status !== status || outcome.output !== stored)
+    throw new PromiseBroken(
+      `${handle.id}: the handle reports ${outcome.status} with ${outcome.output}, but the store has ${status} with ${stored}`,
+    );
 }
 
-/** Cancels a run, or ends its sleeps; gives up when it was never started. */
+/** A client that cancels a run or ends its sleeps. It gives up if the run does not exist after five tries. */
 export function startMeddler(simulation: WorkflowSimulation, { run, does, slot, startMs }: MeddlerPlan): Customer {
-  const act = whenThere(run, (handle) => handle[does]());
-  return persist(simulation, { wants: `${does} of ${run}`, slot, startMs, act, isPassing });
+  const act = whenFound(run, (handle) => handle[does]());
+  return persist(simulation, { wants: `for ${does} of ${run}`, slot, startMs, act, isTransient });
 }
 
+/** A client that waits for the end of a run that it did not start. */
 export function startWatcher(simulation: WorkflowSimulation, { run, slot, startMs }: WatcherPlan): Customer {
-  const act = whenThere(run, (handle) => expectEnd(simulation, handle));
-  return persist(simulation, { wants: `the end of ${run}`, slot, startMs, act, isPassing });
+  const act = whenFound(run, (handle) => expectEnd(simulation, handle));
+  return persist(simulation, { wants: `for the end of ${run}`, slot, startMs, act, isTransient });
 }
 
-function whenThere(run: string, act: (handle: Run) => Promise<unknown>): (host: WorkflowHost) => Promise<void> {
+function whenFound(run: string, act: (handle: Run) => Promise<unknown>): (host: WorkflowHost) => Promise<void> {
   let tries = 0;
   return async ({ store }) => {
     try {
@@ -65,22 +70,22 @@ function whenThere(run: string, act: (handle: Run) => Promise<unknown>): (host: 
   };
 }
 
-/** Sends a hook its payloads, one after the other, some of them twice, until there is nobody left to have them. */
+/** A client that sends payloads to a hook, one after the other, some of them twice, until the hook is closed. */
 export function startResumer(simulation: WorkflowSimulation, { token, payloads, slot, startMs }: ResumerPlan): Customer {
   const { world } = simulation;
   let sent = 0;
   const send = async (host: WorkflowHost): Promise<void> => {
     if (sent >= payloads) return;
     await resumeHook(token, { token, i: sent }, { store: host.store, key: `${sent}` });
-    // Another delivery of what was delivered: it must not arrive a second time.
+    // A duplicate with the same key: the hook must not receive it a second time.
     if (world.random.chance(0.3)) await resumeHook(token, { token, i: sent }, { store: host.store, key: `${sent}` });
     sent += 1;
     await world.wait(world.random.between(0, simulation.plan.leaseMs));
     return await send(host);
   };
-  return persist(simulation, { wants: `to resume ${token}`, slot, startMs, act: send, isPassing });
+  return persist(simulation, { wants: `to resume ${token}`, slot, startMs, act: send, isTransient });
 }
 
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return error instanceof HookNotFoundError || error instanceof RunNotFoundError;
 }

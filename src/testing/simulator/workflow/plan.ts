@@ -7,17 +7,17 @@ interface RunPlan {
   readonly program: Program;
 }
 
-/** Somebody who starts a run, perhaps one that others start, too, and perhaps waits for its end. */
+/** A client that starts a run and perhaps waits for its end. Several clients may start the same run. */
 export interface StarterPlan {
   readonly run: RunPlan;
-  /** Asks for another program under the same id: gets the existing run, and is told so. */
+  /** Starts a different program under the same id: must get the existing run with `mismatch: true`. */
   readonly otherInput: boolean;
   readonly slot: number;
   readonly startMs: number;
   readonly waits: boolean;
 }
 
-/** Somebody who cancels a run or ends its sleeps. */
+/** A client that cancels a run or ends its sleeps. */
 export interface MeddlerPlan {
   readonly run: string;
   readonly does: "cancel" | "wakeUp";
@@ -25,13 +25,14 @@ export interface MeddlerPlan {
   readonly startMs: number;
 }
 
-/** Somebody who did not start a run, and waits for its end. */
+/** A client that waits for the end of a run that it did not start. */
 export interface WatcherPlan {
   readonly run: string;
   readonly slot: number;
   readonly startMs: number;
 }
 
+/** A client that sends payloads to a hook. */
 export interface ResumerPlan {
   readonly token: string;
   readonly payloads: number;
@@ -40,31 +41,31 @@ export interface ResumerPlan {
 }
 
 interface SlotPlan {
-  /** Without one, the process only starts runs and waits for them. */
+  /** Without a worker, the process only starts runs and waits for them. */
   readonly worker: boolean;
   readonly concurrency: number;
-  /** Until the storm is over it runs code that does not match the journals. */
-  readonly strange: boolean;
+  /** While faults are injected, the process runs code that does not match the journals. */
+  readonly incompatible: boolean;
 }
 
-/** A version of the application. Its code diverges on runs that began under the other version. */
+/** A version of the application. Its code diverges on runs that started under the other version. */
 export type Version = "old" | "new";
 
 interface BodyPlan {
   readonly msMax: number;
-  /** How likely a body is to throw before, or after, its effect; how many of those failures are fatal. */
+  /** Probabilities that a body throws before or after its effect, and that such an error is fatal. */
   readonly throwBefore: number;
   readonly throwAfter: number;
   readonly fatal: number;
-  /** How likely reconcile is not to know. */
-  readonly cannotTell: number;
-  /** How likely a body is to go on although its signal has aborted. */
-  readonly deaf: number;
-  /** How many processes the first call of the step "plain" kills before it is harmless. */
+  /** Probability that `reconcile` throws or answers "unknown". */
+  readonly reconcileFails: number;
+  /** Probability that a body continues after its signal has aborted. */
+  readonly ignoresAbort: number;
+  /** How many processes the first call of the step "plain" kills before it succeeds. */
   readonly poison: number;
 }
 
-/** What happens in a seed's world, drawn before it begins. */
+/** What happens in the world of a seed, drawn before the world starts. */
 export interface WorkflowPlan {
   readonly leaseMs: number;
   readonly slots: readonly SlotPlan[];
@@ -76,18 +77,19 @@ export interface WorkflowPlan {
   readonly steps: StepOptionsPlan;
   readonly bodies: BodyPlan;
   readonly weather: RunWeather;
-  /** How long things go wrong, and how far apart, on average, the blows are that hit a process or the store's clock. */
+  /** How long faults are injected, and the mean time between faults that hit a process or the store's clock outside store calls. */
   readonly stormMs: number;
   readonly blowMs: number;
+  /** Whether the store's clock may jump. */
   readonly jumps: boolean;
-  /** A rolling deployment that never ends: the version in each slot. Both have a worker, also when the storm is over. */
+  /** A rolling deployment that never completes: the version in each slot. Both versions keep a worker, also after the faults have stopped. */
   readonly versions: readonly Version[] | undefined;
 }
 
 export function workflowPlanOf(random: Random): WorkflowPlan {
   const plan = oneVersionPlanOf(random);
   if (plan.slots.length === 1 || !random.chance(0.3)) return plan;
-  const slots = plan.slots.map((slot, i): SlotPlan => ({ ...slot, worker: slot.worker || i === 1, strange: false }));
+  const slots = plan.slots.map((slot, i): SlotPlan => ({ ...slot, worker: slot.worker || i === 1, incompatible: false }));
   const versions = slots.map((_, i): Version => (i < 2 ? (["old", "new"] as const)[i as 0 | 1] : random.pick(["old", "new"])));
   return { ...plan, slots, versions };
 }
@@ -95,7 +97,7 @@ export function workflowPlanOf(random: Random): WorkflowPlan {
 function oneVersionPlanOf(random: Random): WorkflowPlan {
   const leaseMs = random.pick([100, 300, 1000]);
   const slots = Array.from({ length: random.between(1, 4) }, (_, i): SlotPlan => {
-    return { worker: i === 0 || random.chance(0.8), concurrency: random.pick([1, 2, 100, 100]), strange: i > 0 && random.chance(0.1) };
+    return { worker: i === 0 || random.chance(0.8), concurrency: random.pick([1, 2, 100, 100]), incompatible: i > 0 && random.chance(0.1) };
   });
   const somewhere = () => random.between(0, slots.length - 1);
   const sometime = () => random.between(0, leaseMs * 5);
@@ -144,13 +146,13 @@ function bodiesOf(random: Random, leaseMs: number): BodyPlan {
     throwBefore: bad(),
     throwAfter: bad(),
     fatal: bad(),
-    cannotTell: bad(),
-    deaf: random.pick([0, 0.5, 1]),
+    reconcileFails: bad(),
+    ignoresAbort: random.pick([0, 0.5, 1]),
     poison: random.pick([0, 0, 0, random.between(1, 14)]),
   };
 }
 
-/** Of whatever runs on processes that crash, stall and lose messages. */
+/** Draws the faults for a world with processes that crash, stall and lose messages. */
 export function weatherOf(random: Random, leaseMs: number): RunWeather {
   const bad = () => (random.chance(0.5) ? random.next() * 0.06 : 0);
   return {
@@ -164,6 +166,6 @@ export function weatherOf(random: Random, leaseMs: number): RunWeather {
     latencyMsMax: random.pick([0, 3, Math.ceil(leaseMs / 3)]),
     late: bad(),
     lateMsMax: random.pick([5, leaseMs * 3]),
-    loseNews: random.pick([0, 0.3, 1]),
+    loseNotification: random.pick([0, 0.3, 1]),
   };
 }

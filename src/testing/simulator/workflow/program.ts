@@ -1,6 +1,6 @@
 import type { Random } from "../random.js";
 
-/** Steps of each effect class, and of the options that change when a body may begin or how its call is named. */
+/** One step for each effect class and for each option that changes when a body may start or how its key is made. */
 const stepKinds = [
   "plain",
   "keyed",
@@ -16,29 +16,30 @@ const stepKinds = [
 ] as const;
 export type StepKind = (typeof stepKinds)[number];
 
-/** A workflow as data: the input of a run, which the one workflow of the simulation executes. */
+/** A workflow as data: the input of a run, which the simulated workflow interprets. */
 export type Program =
   | { readonly do: "step"; readonly kind: StepKind; readonly name: string; readonly draws: boolean }
   | { readonly do: "sleep"; readonly ms: number }
+  /** Reads `now()`, `random()` and `uuid()`. */
   | { readonly do: "draw" }
-  /** Writes to a stream of the run, as its streaming steps do. */
+  /** Writes a chunk to the stream that streaming steps also write to. */
   | { readonly do: "say" }
   | { readonly do: "hook"; readonly token: string; readonly payloads: number; readonly as: HookForm }
   | { readonly do: "child"; readonly id: string | null; readonly program: Program; readonly awaited: boolean }
   | { readonly do: "sequence" | "all" | "race" | "any" | "settled"; readonly of: readonly Program[] }
-  /** What it throws is caught, and made up for. */
+  /** Runs `otherwise` if `program` throws. */
   | { readonly do: "try"; readonly program: Program; readonly otherwise: Program }
-  /** Begins it and does not wait for it. */
+  /** Starts the program and does not wait for it. */
   | { readonly do: "leave"; readonly program: Program };
 
-/** Awaited one after the other, iterated over, served by a step each, or asked for its conflict and disposed of in the end. */
+/** How the code uses a hook: awaits each payload; iterates; iterates and runs a step for each payload; or checks for a conflict first and disposes of the hook at the end. */
 type HookForm = "awaited" | "iterated" | "served" | "asked";
 
 const depthMax = 3;
 
-/** A token that several hooks of one world want. */
+/** A token that several hooks of a world compete for. */
 const sharedToken = "shared";
-/** A run that several runs of one world may call their child. */
+/** The id of a child run that several runs of a world may start. */
 export const namedChild = "named child";
 
 export function programOf(random: Random, run: string): Program {
@@ -74,10 +75,10 @@ export function programOf(random: Random, run: string): Program {
       case 4:
         return { do: random.pick(["any", "settled"]), of: several(depth + 1, random.between(2, 3)) };
       case 5: {
-        // A run of that id may be somebody else's.
+        // Another run may already have started the child with this id.
         const id = random.chance(0.3) ? random.pick([namedChild, "r0"]) : null;
         children += 1;
-        // A child that waits for its parent's end would wait for ever.
+        // Not awaited: r0 may be the parent itself, and waiting for its own end would never finish.
         const awaited = random.chance(0.8) && id !== "r0";
         return { do: "child", id, program: programInside(random, `${run} child ${children}`), awaited };
       }
@@ -92,7 +93,7 @@ export function programOf(random: Random, run: string): Program {
   return { do: "sequence", of: several(0, random.between(1, 4)) };
 }
 
-/** Small, and without children of its own. */
+/** A small program without children, for a child run. */
 function programInside(random: Random, name: string): Program {
   const leaf = (i: number): Program => {
     if (random.chance(0.2)) return { do: "hook", token: `${name} hook ${i}`, payloads: 1, as: "awaited" };
@@ -102,7 +103,7 @@ function programInside(random: Random, name: string): Program {
   return { do: "sequence", of: Array.from({ length: random.between(1, 2) }, (_, i) => leaf(i)) };
 }
 
-/** Every token in a program, and how many payloads are wanted under it. */
+/** Every hook token in a program, with the number of payloads to send to it. */
 export function tokensIn(program: Program): [token: string, payloads: number][] {
   switch (program.do) {
     case "hook":

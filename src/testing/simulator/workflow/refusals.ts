@@ -7,32 +7,32 @@ import type { Random } from "../random.js";
 import type { WithRuns } from "./run-faults.js";
 import type { KnownRun, RunObserver } from "./run-observer.js";
 
-/** The token of a hook, the input of a child, a chunk of the code, the result of a step, the output of a run. */
+/** The events whose data the store may reject: hook tokens, child inputs, stream chunks, step results and run outputs. */
 const refusable = ["hook", "child", "write", "done", "end"] as const;
 
 export interface RefusalPlan {
   readonly of: (typeof refusable)[number];
-  /** How many data of that kind the store takes before the one that it refuses. */
+  /** How many values of that kind the store accepts before the one that it rejects. */
   readonly after: number;
-  /** Nothing else goes wrong: so whatever happens after a refusal happens because of it. */
+  /** No other fault is injected, so that everything after a rejection is a consequence of it. */
   readonly calm: boolean;
 }
 
-/** Drawn from randomness of its own: a world without refusals is the one that its seed always had. */
+/** Uses a separate random source, so that the other draws of a seed do not change. */
 export function refusalPlanOf(random: Random): RefusalPlan | undefined {
   if (!random.chance(0.1)) return undefined;
   return { of: random.pick(refusable), after: random.between(0, 2), calm: random.chance(0.5) };
 }
 
-/** An entry that the store refused. */
+/** A journal entry that the store rejected. */
 interface RefusedEntry {
   readonly run: string;
   readonly epoch: number;
   readonly owner: string | undefined;
-  /** Of an entry that was to make its run. */
+  /** Only if the entry was to create its run. */
   readonly creator: string | undefined;
   readonly events: readonly Event[];
-  /** It was refused when nothing else could go wrong. */
+  /** The entry was rejected after the other faults had stopped. */
   readonly calm: boolean;
 }
 
@@ -43,9 +43,9 @@ interface RefusalOptions {
   readonly isDead: (owner: string) => boolean;
 }
 
-export const refusalText = "simulated: the store cannot keep this";
+export const refusalText = "simulated: the store rejects this value";
 
-/** A store that refuses one datum of a world for good: every entry that has it, and every flush that has such an entry. */
+/** A store that permanently rejects one value of the world: every entry with this value, and every flush with such an entry. */
 export class Refusals {
   readonly #options: RefusalOptions;
   readonly #seen = new Set<string>();
@@ -66,7 +66,7 @@ export class Refusals {
         flush: async (operations) => {
           const bad = operations.filter((operation) => this.#isRefused(operation));
           if (bad.length === 0) {
-            for (const operation of operations) observer.guard(() => this.#mustNotBeginAgain(operation));
+            for (const operation of operations) observer.guard(() => this.#mustNotRepeatStep(operation));
             return await runs.flush(operations);
           }
           for (const operation of bad) this.#note(operation);
@@ -77,7 +77,7 @@ export class Refusals {
           for (const claimed of claims.claimed) observer.guard(() => this.#claimed(claimed));
           return claims;
         },
-        // The step has failed then, and its code may go on.
+        // In a transaction the rejection fails the step, and the run may continue.
         appendWithin: async (tx, append: Append) => {
           if (this.#isRefused(append)) throw new StoreRefusedError(refusalText);
           return (await runs.appendWithin?.(tx, append)) ?? { kind: "overtaken" };
@@ -86,7 +86,7 @@ export class Refusals {
     };
   }
 
-  /** What was refused to the owner that has ended the run. */
+  /** The rejected entries of the owner that ended the run. */
   last({ id, entries, owners, creator }: KnownRun): RefusedEntry[] {
     const epoch = entries.find(({ events }) => decodeEvents(events).some(({ type }) => type === "end"))?.epoch ?? 0;
     return this.#refused.filter((refused) => {
@@ -95,7 +95,7 @@ export class Refusals {
     });
   }
 
-  /** Each datum is known by its run and its place in the run, so that it is the same one in every attempt to write it. */
+  /** A value is identified by its run and its position in the run, so that each retry of the write is rejected again. */
   #isRefused(operation: RunOperation): boolean {
     const { plan } = this.#options;
     if (plan === undefined) return false;
@@ -112,7 +112,7 @@ export class Refusals {
     if (operation.verb !== "start" && operation.verb !== "append") return;
     const { id: run } = operation;
     const events = eventsOf(operation);
-    observer.note(() => `the store refuses an entry of ${run}: ${events.map((event) => `${event.type} ${aboutOf(event)}`).join(", ")}`);
+    observer.note(() => `the store rejects an entry of ${run}: ${events.map((event) => `${event.type} ${aboutOf(event)}`).join(", ")}`);
     const known = observer.run(run);
     if (known?.ended) return;
     const of =
@@ -122,8 +122,8 @@ export class Refusals {
     this.#refused.push({ run, ...of, events, calm: storm.over });
   }
 
-  /** The owner that heard of a refusal knows what its steps have done. */
-  #mustNotBeginAgain(operation: RunOperation): void {
+  /** The owner of a rejected entry knows which of its steps are done, and must not run them again. */
+  #mustNotRepeatStep(operation: RunOperation): void {
     if (operation.verb !== "append") return;
     const { id: run, epoch } = operation;
     const done = this.#refused
@@ -131,15 +131,15 @@ export class Refusals {
       .flatMap(({ events }) => events.flatMap((event) => (event.type === "done" ? [event.id] : [])));
     for (const event of eventsOf(operation))
       if (event.type === "step" && event.attempt > 1 && done.includes(event.id))
-        throw new PromiseBroken(`${run}: ${event.id} begins again, and the entry that says it is done was refused to the same owner`);
+        throw new PromiseBroken(`${run}: ${event.id} starts again, although the same owner had its result in a rejected entry`);
   }
 
-  /** Where nothing else goes wrong, an owner that lives brings a refused run to its end: the next owner would do steps again. */
+  /** Without other faults, a live owner must end a run after a rejected entry: a new owner would repeat steps. */
   #claimed({ run: { id, epoch } }: Claimed): void {
     const { isDead } = this.#options;
     for (const { run, epoch: before, owner, creator, calm } of this.#refused)
       if (calm && run === id && before === epoch - 1 && creator === undefined && owner !== undefined && !isDead(owner))
-        throw new PromiseBroken(`${id}: claimed after an entry of it was refused, and the owner that heard so lives`);
+        throw new PromiseBroken(`${id}: claimed after a rejected entry, although the owner that got the rejection is alive`);
   }
 }
 
@@ -153,7 +153,7 @@ function aboutOf(event: Event): string {
   return storedParts(event).about;
 }
 
-/** A result without its value can be kept, and so can an error. What a person says about a step is other data. */
+/** The store accepts results without a value and errors. The resolution of an operator is a different value than the result of the step. */
 function isDatum(event: Event): boolean {
   if (event.type === "done") return event.value !== "null" && event.how !== "resolved";
   return event.type !== "end" || event.status === "completed";

@@ -14,62 +14,63 @@ interface Doubt {
 }
 
 /**
- * People who look, now and then and whenever a process is told to stop, at what cannot go on by itself. Runs that were
- * parked are woken at once, those that diverged when the code that matches them is back. Steps whose outcome is unknown, also those
- * of ended runs: what the other side has is completed by hand; what it does not have is declared not to have happened, but only when no body can be at it any more.
+ * Operators who poll from time to time, and whenever a process is asked to stop, for work that cannot continue without them:
+ * - Parked runs are woken at once; diverged runs are woken when the matching code is deployed again.
+ * - A step with an unknown outcome, also of an ended run, is resolved as completed if the provider has its effect. If the provider does not
+ *   have it, the step is resolved as not applied or failed, but only when no body of the step can still be running.
  */
 export function startResolver(simulation: WorkflowSimulation): void {
   const { world, plan, storm, memory, observer, effects, watch, fleet, calm } = simulation;
   const { random } = world;
-  // Where both versions have a worker, a run that diverged under one of them has to find the other by itself.
+  // If both versions have a worker, a run that diverged under one of them must reach the other one without an operator.
   const needsWaking = (status: RunStatus) => status === "diverged" && plan.versions === undefined;
-  const look = async () => {
-    // Runs that were parked are woken in the storm, too: more deaths may follow.
-    const asleep = [...memory.runs.values()].filter(({ status }) => status === "parked" || (storm.over && needsWaking(status)));
-    for (const { id } of asleep) await getRun(id, { store: calm }).wakeUp();
+  const poll = async () => {
+    // Parked runs are woken also while faults are injected, although more crashes may follow.
+    const stopped = [...memory.runs.values()].filter(({ status }) => status === "parked" || (storm.over && needsWaking(status)));
+    for (const { id } of stopped) await getRun(id, { store: calm }).wakeUp();
     for (const { id: runId, journal } of observer.runs())
       for (const [id, { doubt }] of journal.steps) {
         if (doubt === undefined) continue;
         const stepId = stepIdOf(runId, id);
         const found = effects.find(stepId);
         if (found === "absent" && !watch.isOver(stepId)) continue;
-        const nothing = random.chance(0.7) ? ("notApplied" as const) : { failed: new Error("a person gave it up") };
-        await resolve(simulation, { runId, id, attempt: doubt }, found === "absent" ? nothing : { completed: found.found });
+        const unapplied = random.chance(0.7) ? ("notApplied" as const) : { failed: new Error("an operator gave up") };
+        await resolve(simulation, { runId, id, attempt: doubt }, found === "absent" ? unapplied : { completed: found.found });
       }
   };
-  const again = () => void look().then(() => world.after(random.between(1, plan.leaseMs * 6), again));
+  const again = () => void poll().then(() => world.after(random.between(1, plan.leaseMs * 6), again));
   world.after(random.between(1, plan.leaseMs * 6), again);
-  fleet.onStop = (graceMs) => void world.after(random.between(0, Math.min(graceMs, plan.leaseMs)), () => void look());
+  fleet.onStop = (graceMs) => void world.after(random.between(0, Math.min(graceMs, plan.leaseMs)), () => void poll());
 }
 
-/** Several people at once, some of them on a process of the fleet: at most one is told to have done it, ever. */
+/** Several operators at once, some of them on a process of the fleet: at most one of them ever gets a success. */
 async function resolve(simulation: WorkflowSimulation, doubt: Doubt, resolution: StepResolution): Promise<void> {
   const { world, plan, fleet, calm } = simulation;
   const { random } = world;
-  const person = async (store: Store) => {
+  const operator = async (store: Store) => {
     const { runId, id, attempt } = doubt;
     try {
       await resolveStep({ store, runId, stepId: stepIdOf(runId, id), attempt }, resolution);
     } catch (error) {
-      const isUsual = error instanceof NotUnknownError || error instanceof NotKnownError || error instanceof UnreachableError;
-      if (!isUsual) throw error;
+      const isExpected = error instanceof NotUnknownError || error instanceof NotKnownError || error instanceof UnreachableError;
+      if (!isExpected) throw error;
       return;
     }
     noteSuccess(simulation, doubt);
   };
-  const people = Array.from({ length: random.between(1, 3) }, (_, i) => {
-    if (i === 0 || random.chance(0.5)) return person(calm);
+  const operators = Array.from({ length: random.between(1, 3) }, (_, i) => {
+    if (i === 0 || random.chance(0.5)) return operator(calm);
     const { store, died } = fleet.host(random.between(0, plan.slots.length - 1));
-    return Promise.race([person(store), died]);
+    return Promise.race([operator(store), died]);
   });
-  await Promise.all(people);
+  await Promise.all(operators);
 }
 
 function noteSuccess({ observer, resolutions }: WorkflowSimulation, doubt: Doubt): void {
   const { runId, id, attempt } = doubt;
   const key = `${runId} ${id} attempt ${attempt}`;
   observer.guard(() => {
-    if (resolutions.has(key)) throw new PromiseBroken(`${key}: two people were told that they have resolved it`);
+    if (resolutions.has(key)) throw new PromiseBroken(`${key}: two operators both resolved it`);
   });
   resolutions.set(key, doubt);
 }

@@ -5,13 +5,14 @@ import type { Weather } from "../faults.js";
 import { never, type SimulatedProcess, type World } from "../world.js";
 
 export interface RunWeather extends Weather {
-  /** A request that its sender has given up is done all the same, this much later. */
+  /** Probability that the store executes a request late, after its sender has given up; and the longest delay. */
   readonly late: number;
   readonly lateMsMax: number;
-  /** News of a change that do not arrive. */
-  readonly loseNews: number;
+  /** Probability that a change notification is lost. */
+  readonly loseNotification: number;
 }
 
+/** The phase of a simulation in which faults are injected. After it the world must recover. */
 export interface Storm {
   readonly weather: RunWeather;
   over: boolean;
@@ -19,23 +20,23 @@ export interface Storm {
 
 export type WithRuns = Backend & { readonly runs: RunBackend };
 
-export interface Weathered {
+export interface FaultyProcess {
   readonly world: World;
   readonly process: SimulatedProcess;
   readonly storm: Storm;
   readonly die: (why: string) => void;
 }
 
-/** Ledger, queue and journal as a process sees them over a bad network: every call may be lost, or kill the process. */
-export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns {
-  const { world, process, storm } = weathered;
+/** Ledger, queue and journal as a process sees them over an unreliable network: each call may be lost, and the process may crash in it. */
+export function withRunFaults(backend: WithRuns, faults: FaultyProcess): WithRuns {
+  const { world, process, storm } = faults;
   const { runs } = backend;
-  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, true);
-  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(weathered, name, call, false);
+  const write = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(faults, name, call, true);
+  const read = <Args extends unknown[], T>(name: string, call: (...args: Args) => Promise<T>) => faulty(faults, name, call, false);
   return {
     ...backend,
     flush: write("flush of the ledger", backend.flush),
-    ...(backend.transact ? { transact: faultyTransactions(weathered, backend.transact) } : {}),
+    ...(backend.transact ? { transact: faultyTransactions(faults, backend.transact) } : {}),
     runs: {
       ...runs,
       flush: write("flush", runs.flush),
@@ -54,10 +55,10 @@ export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns
       watch(changed) {
         const stop = runs.watch((run, what) => {
           if (process.dead) return stop();
-          if (!storm.over && world.random.chance(storm.weather.loseNews)) return;
-          // Some stores only know that something has changed.
-          const news = world.random.chance(0.2) ? null : run;
-          world.after(world.random.between(0, storm.weather.latencyMsMax), () => changed(news, what), process);
+          if (!storm.over && world.random.chance(storm.weather.loseNotification)) return;
+          // Some stores notify without the run id.
+          const changedRun = world.random.chance(0.2) ? null : run;
+          world.after(world.random.between(0, storm.weather.latencyMsMax), () => changed(changedRun, what), process);
         });
         return stop;
       },
@@ -65,11 +66,11 @@ export function withRunFaults(backend: WithRuns, weathered: Weathered): WithRuns
   };
 }
 
-/** The connection may break, or the process die, before the work, before the commit and after it. */
-function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend["transact"]>): NonNullable<Backend["transact"]> {
-  const { world, storm } = weathered;
-  const step = (name: string) => faulty(weathered, name, async () => {}, false);
-  const [begin, commit, answer] = [step("transaction"), step("commit"), step("the answer to a commit")];
+/** The connection may break, or the process may crash, before the work, before the commit and after the commit. */
+function faultyTransactions(faults: FaultyProcess, transact: NonNullable<Backend["transact"]>): NonNullable<Backend["transact"]> {
+  const { world, storm } = faults;
+  const step = (name: string) => faulty(faults, name, async () => {}, false);
+  const [begin, commit, answer] = [step("transaction"), step("commit"), step("the reply to a commit")];
   return async (work) => {
     await begin();
     let giveUp: (error: Error) => void = () => {};
@@ -85,7 +86,7 @@ function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend[
       }
       return inside;
     });
-    // Nobody hears of what becomes of a commit that was given up.
+    // The result of a commit that the sender has given up is ignored.
     done.catch(() => {});
     const result = await Promise.race([done, givenUp]);
     await answer();
@@ -93,14 +94,14 @@ function faultyTransactions(weathered: Weathered, transact: NonNullable<Backend[
   };
 }
 
-/** Its sender does not hear the answer to a request that it has given up. */
+/** The sender has given up the request, so a rejection reaches no one. Other errors are bugs. */
 function ignoreRefusal(error: unknown): void {
   if (!(error instanceof StoreRefusedError)) throw error;
 }
 
-/** What is on its way arrives, whatever becomes of its sender meanwhile; the sender may never learn of it. */
+/** Adds faults to a store call. A request that was sent may arrive even if its sender dies or gives up; then the sender never gets the answer. */
 export function faulty<Args extends unknown[], T>(
-  { world, process, storm, die }: Weathered,
+  { world, process, storm, die }: FaultyProcess,
   name: string,
   call: (...args: Args) => Promise<T>,
   writes: boolean,

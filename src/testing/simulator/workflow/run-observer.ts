@@ -19,7 +19,7 @@ import { Witness } from "../witness.js";
 import { JournalFacts } from "./journal-facts.js";
 import { describeAnswer, describeOperation } from "./trace.js";
 
-/** The observer's own idea of a run: kept from what was asked and answered, with none of the store's code. */
+/** The observer's own model of a run, built only from operations and answers, without code of the store. */
 export interface KnownRun {
   readonly id: string;
   readonly creator: string;
@@ -27,20 +27,20 @@ export interface KnownRun {
   readonly entries: JournalEntry[];
   readonly journal: JournalFacts;
   readonly mailKeys: Set<string>;
-  /** Who had it in each epoch, and how many entries the journal had when they got it. */
+  /** The owner in each epoch, and the number of journal entries when it got the run. */
   readonly owners: Map<number, { readonly owner: string; readonly entries: number }>;
   owner: string | null;
   epoch: number;
-  /** Whether the claim of this epoch took it from somebody who fell silent. */
+  /** The claim of this epoch took the run from an owner whose lease had expired. */
   lapsed: boolean;
   leaseUntil: number;
   wakeAt: number | null;
-  /** Mail came since it was released. */
+  /** Mail has arrived since the release. */
   woken: boolean;
   ended: boolean;
-  /** Deaths of owners, as the claims and the owners have counted them. */
+  /** Deaths of owners, as counted by claims and owners. */
   trial: Trial;
-  /** Workers that are not to claim it before this time. */
+  /** Workers that must not claim the run before this time. */
   avoid: { readonly workers: readonly string[]; readonly until: number } | undefined;
 }
 
@@ -50,12 +50,12 @@ export interface RunObserverOptions {
   readonly now: () => number;
   readonly memory: MemoryRuns;
   readonly nameOf: (owner: string | null) => string;
-  readonly isStrange: (owner: string, run: string) => boolean;
+  readonly mayDiverge: (owner: string, run: string) => boolean;
 }
 
 /**
- * Watches every call at the store's side, and checks on the spot: one owner at a time and nobody before the lease is
- * over, journals without gaps and without words of those who were overtaken, one run per id, mail once and in order.
+ * Watches every call at the store and checks at once: a run has one owner at a time and is claimed again only after the lease has expired,
+ * journals have no gaps and no entries of overtaken owners, an id has one run, and mail is delivered once and in order.
  */
 export class RunObserver extends Witness {
   readonly #options: RunObserverOptions;
@@ -71,7 +71,7 @@ export class RunObserver extends Witness {
   }
 
   /** The worker that committed the first request of a run's code. */
-  beganUnder(id: string): string | undefined {
+  startedBy(id: string): string | undefined {
     const run = this.#runs.get(id);
     const first = run?.entries.find(({ events }) => decodeEvents(events).some(isRequest));
     return first && run?.owners.get(first.epoch)?.owner;
@@ -122,13 +122,13 @@ export class RunObserver extends Witness {
   #written(operation: RunOperation, answer: RunAnswer): void {
     if (operation.verb === "start" && answer.kind === "created") this.#created(operation);
     if (operation.verb === "start" && answer.kind === "exists" && !this.#runs.has(operation.id))
-      throw new PromiseBroken(`${operation.id}: called existing, and nobody ever made it`);
+      throw new PromiseBroken(`${operation.id}: start answered "exists", but the run was never created`);
     if (operation.verb === "append" && answer.kind === "appended") this.#appended(operation);
     if (operation.verb === "appendLate" && answer.kind === "appended") this.#appendedLate(operation);
     if (operation.verb === "send" && answer.kind === "sent") {
       const run = this.#known(answer.run);
       if (!answer.duplicate && run.mailKeys.has(operation.key))
-        throw new PromiseBroken(`${run.id}: mail "${operation.key}" was taken twice`);
+        throw new PromiseBroken(`${run.id}: mail "${operation.key}" was accepted twice`);
       run.mailKeys.add(operation.key);
       if (!answer.duplicate) wake(run);
     }
@@ -139,7 +139,7 @@ export class RunObserver extends Witness {
     const now = this.#options.now();
     const known = this.#runs.get(id);
     if (known) {
-      if (known.creator !== creator) throw new PromiseBroken(`${id}: two who started it were both told that they made it`);
+      if (known.creator !== creator) throw new PromiseBroken(`${id}: two callers of start both got "created"`);
       return;
     }
     const run: KnownRun = {
@@ -166,17 +166,17 @@ export class RunObserver extends Witness {
 
   #appended({ id, epoch, seq, entry }: Append): void {
     const run = this.#known(id);
-    const there = run.entries[seq - 1];
-    if (entry.events !== null && there !== undefined) {
-      if (there.epoch !== epoch)
-        throw new PromiseBroken(`${id}: entry ${seq} of epoch ${epoch} was taken where epoch ${there.epoch} has one`);
-      // Put where a transaction's entry may come to stand; its owner looks afterwards which of them is there.
-      if (there.events !== entry.events && !entry.events.includes('["fence"'))
-        throw new PromiseBroken(`${id}: entry ${seq} was taken for one that is there, and says something else`);
+    const existing = run.entries[seq - 1];
+    if (entry.events !== null && existing !== undefined) {
+      if (existing.epoch !== epoch)
+        throw new PromiseBroken(`${id}: entry ${seq} of epoch ${epoch} was accepted, but epoch ${existing.epoch} already has that entry`);
+      // A fence takes the position that an uncertain transaction would use; its owner then reads which of the two entries is there.
+      if (existing.events !== entry.events && !entry.events.includes('["fence"'))
+        throw new PromiseBroken(`${id}: entry ${seq} was accepted as a repetition, but the existing entry is different`);
       return;
     }
     if (run.ended) {
-      // Sent again after its reply was lost.
+      // A repetition after a lost reply.
       if (entry.events === null && entry.then.kind === "end") return;
       throw new PromiseBroken(`${id}: entry ${seq} was written after the end`);
     }
@@ -185,17 +185,17 @@ export class RunObserver extends Witness {
     this.#write(run, { seq, epoch }, entry);
   }
 
-  /** The one thing that may be written after the end. */
+  /** The only operation that may write after the end of a run. */
   #appendedLate({ id, epoch, seq, events, unsettled }: AppendLate): void {
     const run = this.#known(id);
-    const there = run.entries[seq - 1];
-    if (there?.events === events) return;
-    if (!run.ended) throw new PromiseBroken(`${id}: entry ${seq} was written as one after the end, and the run goes on`);
-    if (there !== undefined || seq !== run.entries.length + 1)
+    const existing = run.entries[seq - 1];
+    if (existing?.events === events) return;
+    if (!run.ended) throw new PromiseBroken(`${id}: late entry ${seq} was written before the end of the run`);
+    if (existing !== undefined || seq !== run.entries.length + 1)
       throw new PromiseBroken(`${id}: late entry ${seq} follows entry ${run.entries.length}`);
-    if (epoch !== run.epoch) throw new PromiseBroken(`${id}: epoch ${epoch} wrote after the end of epoch ${run.epoch}`);
+    if (epoch !== run.epoch) throw new PromiseBroken(`${id}: epoch ${epoch} wrote a late entry, but the run ended in epoch ${run.epoch}`);
     run.entries.push({ seq, epoch, at: this.#options.now(), events });
-    run.journal.takeLate(decodeEvents(events), unsettled);
+    run.journal.addLate(decodeEvents(events), unsettled);
   }
 
   #write(run: KnownRun, at: { readonly seq: number; readonly epoch: number }, entry: Entry): void {
@@ -207,13 +207,14 @@ export class RunObserver extends Witness {
       if (last && at.epoch < last.epoch)
         throw new PromiseBroken(`${run.id}: epoch ${at.epoch} wrote after epoch ${last.epoch} had written`);
       const fenced = at.epoch !== run.epoch || !run.lapsed || (last?.epoch ?? 0) === at.epoch || entry.events.includes('["claim"');
-      if (!fenced) throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took it over, and its first entry does not say so`);
+      if (!fenced)
+        throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took over from an expired owner, but its first entry has no "claim" event`);
       run.entries.push({ ...at, at: now, events: entry.events });
     }
     for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
     const mail = memory.mailboxes.get(run.id)?.mail ?? [];
     const events = entry.events === null ? [] : decodeEvents(entry.events);
-    run.journal.take({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
+    run.journal.add({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
     run.trial = entry.trial ?? run.trial;
     this.#then(run, at.epoch, entry, now);
   }
@@ -221,16 +222,16 @@ export class RunObserver extends Witness {
   #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {
     if (then.kind === "hold") return;
     if (then.kind === "release") {
-      const strange = this.#options.isStrange(run.owners.get(epoch)?.owner ?? "", run.id);
-      if (then.status === "diverged" && !strange) throw new PromiseBroken(`${run.id}: ${then.trouble}`);
+      const mayDiverge = this.#options.mayDiverge(run.owners.get(epoch)?.owner ?? "", run.id);
+      if (then.status === "diverged" && !mayDiverge) throw new PromiseBroken(`${run.id}: diverged under matching code: ${then.trouble}`);
       const inDoubt = [...run.journal.steps.values()].some(({ doubt }) => doubt !== undefined);
-      if (then.status === "unknown" && !inDoubt) throw new PromiseBroken(`${run.id}: unknown, and no step is in doubt`);
+      if (then.status === "unknown" && !inDoubt) throw new PromiseBroken(`${run.id}: status unknown, but no step has an unknown outcome`);
       run.wakeAt = then.wakeAt;
       run.avoid = then.avoid;
       run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > run.journal.consumed;
     } else {
       run.ended = true;
-      run.journal.mustLeave(then.unsettled ?? 0);
+      run.journal.mustHaveUnsettled(then.unsettled ?? 0);
       const parent = run.parent === null ? undefined : this.#runs.get(run.parent);
       if (parent) wake(parent);
     }
@@ -240,7 +241,8 @@ export class RunObserver extends Witness {
 
   #suspects(claimed: readonly Claimed[], { suspects = true }: ClaimQuery): void {
     const found = claimed.filter(({ run }) => isSuspect(this.#known(run.id).trial)).map(({ run }) => run.id);
-    if (found.length > (suspects ? 1 : 0)) throw new PromiseBroken(`claimed at once: the suspects ${found.join(", ")}`);
+    if (found.length > (suspects ? 1 : 0))
+      throw new PromiseBroken(`one claim returned the suspects ${found.join(", ")}, the limit is ${suspects ? 1 : 0}`);
   }
 
   #claimed({ run: claimed, lapsed, journal }: Claimed, owner: string, leaseMs: number): void {
@@ -248,17 +250,22 @@ export class RunObserver extends Witness {
     const now = this.#options.now();
     const run = this.#known(id);
     if (run.avoid?.workers.includes(owner) && now < run.avoid.until)
-      throw new PromiseBroken(`${id}: claimed by a worker that it is to avoid`);
+      throw new PromiseBroken(`${id}: claimed by a worker that must avoid it`);
     const died = run.owner === null ? 0 : 1;
     const trial = { deaths: run.trial.deaths + died, crashes: run.trial.crashes + (run.trial.alone ? died : 0), alone: false };
     if (claimed.deaths !== trial.deaths || claimed.crashes !== trial.crashes || claimed.alone)
-      throw new PromiseBroken(`${id}: claimed with ${claimed.deaths} deaths and ${claimed.crashes} crashes: ${JSON.stringify(trial)}`);
+      throw new PromiseBroken(
+        `${id}: claimed with ${claimed.deaths} deaths and ${claimed.crashes} crashes, expected ${JSON.stringify(trial)}`,
+      );
     if (run.ended) throw new PromiseBroken(`${id}: claimed after its end`);
     if (run.owner !== null && now < run.leaseUntil) throw new PromiseBroken(`${id}: claimed while its owner held a live lease`);
     if (run.owner === null && !run.woken && (run.wakeAt === null || now < run.wakeAt))
-      throw new PromiseBroken(`${id}: woke before its time, and nobody had woken it`);
+      throw new PromiseBroken(`${id}: claimed before its wake-up time, and no mail had arrived`);
     if (epoch !== run.epoch + 1) throw new PromiseBroken(`${id}: epoch ${epoch} followed epoch ${run.epoch}`);
-    if (lapsed !== (run.owner !== null)) throw new PromiseBroken(`${id}: whether its last owner fell silent was told wrongly`);
+    if (lapsed !== (run.owner !== null))
+      throw new PromiseBroken(
+        `${id}: the claim answered lapsed: ${lapsed}, but the last owner ${run.owner === null ? "had released the run" : "had not released the run"}`,
+      );
     if (journal.length !== run.entries.length)
       throw new PromiseBroken(`${id}: claimed with ${journal.length} of ${run.entries.length} entries`);
     run.owners.set(epoch, { owner, entries: journal.length });
@@ -267,18 +274,19 @@ export class RunObserver extends Witness {
 
   #renewed(id: string, epoch: number, owner: string, leaseMs: number): void {
     const run = this.#known(id);
-    if (run.owner !== owner || run.epoch !== epoch) throw new PromiseBroken(`${id}: renewed for somebody who does not have it`);
+    if (run.owner !== owner || run.epoch !== epoch)
+      throw new PromiseBroken(`${id}: the lease was renewed for a worker that does not own the run`);
     run.leaseUntil = this.#options.now() + leaseMs;
   }
 
   #known(id: string): KnownRun {
     const run = this.#runs.get(id);
-    if (run === undefined) throw new PromiseBroken(`${id}: nobody ever made this run`);
+    if (run === undefined) throw new PromiseBroken(`${id}: the run was never created`);
     return run;
   }
 }
 
-/** Mail to a run without an owner makes it due for every worker. */
+/** Mail makes a run without an owner due for every worker, also for those that were to avoid it. */
 function wake(run: KnownRun): void {
   run.woken = true;
   if (run.owner === null) run.avoid = undefined;

@@ -9,24 +9,24 @@ import type { Version } from "./plan.js";
 import type { Program } from "./program.js";
 import { type Steps, simulatedStream } from "./step-bodies.js";
 
-/** What the code was told: how something that it asked for ended. */
-export interface Told {
+/** The outcome of a request (a step, sleep, hook or child), as the workflow code saw it. */
+export interface SeenOutcome {
   readonly id: string;
   readonly ok: boolean;
   /** The encoded value, or the error's message. */
-  readonly what: string;
+  readonly result: string;
 }
 
-/** One execution of a run's code, from its beginning to its end or to the death of its process, as the code saw it. */
+/** What the workflow code saw in one execution of a run, until the execution ended or its process died. */
 export class Script {
   readonly execution: Execution;
-  readonly told: Told[] = [];
-  /** What the code would hear of. */
-  readonly listens = new Set<string>();
-  /** The payloads that were taken from each hook, in order. */
+  readonly outcomes: SeenOutcome[] = [];
+  /** The ids of the requests whose outcome the code awaits. */
+  readonly awaited = new Set<string>();
+  /** The payloads that the code received from each hook, in order. */
   readonly payloads = new Map<string, string[]>();
-  /** Chunks that the code itself has written. */
-  said = 0;
+  /** Stream chunks that the workflow code itself has written. */
+  chunksWritten = 0;
   readonly #counts = new Map<string, number>();
   readonly #children = new Set<string>();
 
@@ -34,60 +34,63 @@ export class Script {
     this.execution = execution;
   }
 
-  /** The engine's name of the next thing of this kind. */
+  /** The id that the engine gives to the next request with this name. */
   next(name: string): string {
     const n = this.#counts.get(name) ?? 0;
     this.#counts.set(name, n + 1);
     return `${name}#${n}`;
   }
 
+  /** Whether this is the first request for the child in this execution. */
   isFirst(child: string): boolean {
     const known = this.#children.has(child);
     this.#children.add(child);
     return !known;
   }
 
-  hear<T>(id: string, promise: PromiseLike<T>): Promise<T> {
-    const first = !this.listens.has(id);
-    this.listens.add(id);
-    const heard = Promise.resolve(promise).then(
+  /** Records the outcome of a request when it settles. */
+  record<T>(id: string, promise: PromiseLike<T>): Promise<T> {
+    const first = !this.awaited.has(id);
+    this.awaited.add(id);
+    const recorded = Promise.resolve(promise).then(
       (value) => {
-        if (first) this.told.push({ id, ok: true, what: encode(value ?? null) });
+        if (first) this.outcomes.push({ id, ok: true, result: encode(value ?? null) });
         return value;
       },
       (error: unknown) => {
-        if (first) this.told.push({ id, ok: false, what: error instanceof Error ? error.message : String(error) });
+        if (first) this.outcomes.push({ id, ok: false, result: error instanceof Error ? error.message : String(error) });
         throw error;
       },
     );
-    heard.catch(() => {});
-    return heard;
+    recorded.catch(() => {});
+    return recorded;
   }
 
-  took(hook: string, payload: unknown): void {
+  recordPayload(hook: string, payload: unknown): void {
     const taken = this.payloads.get(hook) ?? [];
     this.payloads.set(hook, taken);
     taken.push(encode(payload));
   }
 }
 
-/** The engine has one name for a child and for the answer to its start. */
+/** The engine uses one id for the end of a child and for the answer to its start; this gives the answer its own id. */
 export function startOf(request: string): string {
   return `start of ${request}`;
 }
 
 export interface Play extends SimulatedCode {
-  /** Every execution that there was. */
+  /** One script for each execution. */
   readonly scripts: Script[];
 }
 
-interface Begun {
-  readonly hasBegun: (run: string) => boolean;
+interface RunFacts {
+  /** Whether the code of the run has made its first request. */
+  readonly hasStarted: (run: string) => boolean;
   readonly versionOf: (run: string) => Version | undefined;
 }
 
-/** The one workflow of a world: executes the program that it is given. */
-export function playOf(steps: Steps, { hasBegun, versionOf }: Begun): Play {
+/** The workflow of a world, in all its versions: interprets the program that it gets as input. */
+export function playOf(steps: Steps, { hasStarted, versionOf }: RunFacts): Play {
   const scripts: Script[] = [];
   const define = (diverges: (run: string) => boolean) =>
     workflow("simulated", async (program: Program): Promise<unknown> => {
@@ -97,9 +100,9 @@ export function playOf(steps: Steps, { hasBegun, versionOf }: Begun): Play {
       scripts.push(script);
       return await perform(program, script);
     });
-  const strange = define(hasBegun);
-  const unlike = (version: Version) => define((run) => hasBegun(run) && versionOf(run) !== version);
-  const versions = { old: unlike("old"), new: unlike("new") };
+  const incompatible = define(hasStarted);
+  const versioned = (version: Version) => define((run) => hasStarted(run) && versionOf(run) !== version);
+  const versions = { old: versioned("old"), new: versioned("new") };
   const play = define(() => false);
 
   async function perform(program: Program, script: Script): Promise<unknown> {
@@ -107,33 +110,33 @@ export function playOf(steps: Steps, { hasBegun, versionOf }: Begun): Play {
       case "step": {
         const given = { name: program.name, drawn: program.draws ? draw() : null };
         const id = program.kind === "named" ? `named:${program.name}` : script.next(program.kind);
-        return await script.hear(id, steps[program.kind](given));
+        return await script.record(id, steps[program.kind](given));
       }
       case "sleep":
-        await script.hear(script.next("sleep"), sleep(program.ms));
+        await script.record(script.next("sleep"), sleep(program.ms));
         return "slept";
       case "draw":
         return draw();
       case "say":
-        await script.execution.streams.write(simulatedStream, { by: "run", attempt: 1, i: script.said++ });
+        await script.execution.streams.write(simulatedStream, { by: "run", attempt: 1, i: script.chunksWritten++ });
         return "said";
       case "hook":
-        return await listen(program, script, () => script.hear(script.next("plain"), steps.plain({ name: "served", drawn: null })));
+        return await listen(program, script, () => script.record(script.next("plain"), steps.plain({ name: "served", drawn: null })));
       case "child": {
         const options = program.id === null ? {} : { id: program.id };
         const request = script.next("child simulated");
         const starting = start(play, [program.program], options);
-        // Only a start by an id waits for an answer.
+        // Only a start with a given id waits for an answer.
         if (program.id !== null)
-          void script.hear(
+          void script.record(
             startOf(request),
             starting.then(({ mismatch }) => mismatch),
           );
         const run = await starting;
         const isFirst = script.isFirst(run.id);
         if (!program.awaited) return run.id;
-        // A run that was asked for before is told of under the first request, and perhaps before this one.
-        return await (isFirst ? script.hear(request, run.returnValue) : run.returnValue);
+        // The end of a child that was requested before is delivered under its first request, perhaps before this one.
+        return await (isFirst ? script.record(request, run.returnValue) : run.returnValue);
       }
       case "sequence": {
         const results: unknown[] = [];
@@ -159,7 +162,7 @@ export function playOf(steps: Steps, { hasBegun, versionOf }: Begun): Play {
         return "left";
     }
   }
-  return { scripts, workflow: play, strange, versions };
+  return { scripts, workflow: play, incompatible, versions };
 }
 
 function draw(): unknown {
@@ -176,7 +179,7 @@ async function listen(
   const hook = createHook({ token });
   const taken: unknown[] = [];
   const take = (payload: unknown) => {
-    script.took(id, payload);
+    script.recordPayload(id, payload);
     taken.push(payload);
   };
   if (as === "asked") {

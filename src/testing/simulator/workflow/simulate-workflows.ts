@@ -26,34 +26,42 @@ import { type BusinessRows, withTransactions } from "./transactions.js";
 import { startTroubleWatch } from "./trouble-watch.js";
 import { verify } from "./verify.js";
 
+/** Options of {@link simulateWorkflows}. Use `runs` and `engine` to pass a broken part and check that the simulation finds it. */
 export interface WorkflowSimulationOptions {
-  /** The queue and journal under test, on the world's memory. Default: the memory store's. */
+  /** Returns the run store (queue and journal) under test; gets the memory store's runs and their tables. Default: the memory store's runs. */
   readonly runs?: (faithful: RunBackend, memory: MemoryRuns) => RunBackend;
-  /** Stands between every process's engine and its connection: an engine that breaks a promise, say. */
+  /** Wraps the run store of each process, between its engine and the simulated network: for example, to simulate an engine with a bug. */
   readonly engine?: (runs: RunBackend) => RunBackend;
-  /** Whether workers check the replay of a run before it leaves memory. Default false. */
+  /** Whether workers verify that a run can be replayed before they drop it from memory. Default false. */
   readonly replayCheck?: boolean;
 }
 
+/** What happened in the world of one seed, as {@link simulateWorkflows} returns it. */
 export interface WorkflowSimulationReport {
   readonly seed: number;
+  /** Runs that were created, including child runs. */
   readonly runs: number;
+  /** Step bodies that started, including retries. */
   readonly bodies: number;
+  /** Processes that died. Graceful restarts are not counted. */
   readonly crashes: number;
+  /** Writes, successful claims and renewals that the run store executed. */
   readonly operations: number;
-  /** Events of the world. */
+  /** Events that the virtual clock ran. */
   readonly steps: number;
-  /** One line for everything that happened at the store, to a process or in a body: equal for equal seeds. */
+  /** One line for each thing that happened at the store, to a process or in a step body. The same seed gives the same lines. */
   readonly trace: readonly string[];
 }
 
 const stepsMax = 20_000;
-/** Whether a world has refusals is drawn apart from all else. */
+/** The rejections of the store have their own random source, so that they do not change the other draws of a seed. */
 const refusalSalt = 0x7ef0_5a1d;
 
 /**
- * One seed's world of workflows: customers who start, resume, cancel and wait, on processes that crash, pause, restart
- * and lose messages. Promises are checked at every operation and every body, and once more when all runs have ended.
+ * Simulates workflows in the world of one seed: clients start, resume, cancel and await runs of random programs, on processes that crash,
+ * pause, restart and lose messages. Promises are checked at every store operation, at every step body, and when all runs have ended.
+ *
+ * @throws {@link SimulationFailure} if a promise was broken
  */
 export async function simulateWorkflows(seed: number, options: WorkflowSimulationOptions = {}): Promise<WorkflowSimulationReport> {
   const simulation = prepare(seed, options);
@@ -78,7 +86,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(isOver);
     const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
     if (observer.broken) throw observer.broken;
-    if (!ended) throw new PromiseBroken(`not everything had ended after ${stepsMax} events: ${stillOpen(simulation, customers)}`);
+    if (!ended) throw new PromiseBroken(`still open after ${stepsMax} events: ${describeOpen(simulation, customers)}`);
     await verify(simulation);
   } catch (error) {
     throw new SimulationFailure(seed, error as Error, observer.trace, "--workflows");
@@ -93,7 +101,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
 
 function prepare(
   seed: number,
-  { runs: under = (faithful) => faithful, engine = (runs) => runs, replayCheck = false }: WorkflowSimulationOptions,
+  { runs: runsUnderTest = (faithful) => faithful, engine = (runs) => runs, replayCheck = false }: WorkflowSimulationOptions,
 ): WorkflowSimulation {
   const random = new Random(seed);
   const world = new World(random);
@@ -107,32 +115,32 @@ function prepare(
     now,
     memory,
     nameOf: (owner) => fleet.nameOf(owner),
-    isStrange: (owner, run) => fleet.isStrange(owner, run),
+    mayDiverge: (owner, run) => fleet.mayDiverge(owner, run),
   });
   const backend = memoryBackend(ledger);
   const rows: BusinessRows = [];
-  const observed = { ...backend, runs: observer.observe(under(backend.runs as RunBackend, memory)) };
+  const observed = { ...backend, runs: observer.observe(runsUnderTest(backend.runs as RunBackend, memory)) };
   const isDead = (owner: string) => fleet.of(owner).process.dead;
   const refusals = new Refusals({ plan: refusalPlan, observer, storm, isDead });
   const server = refusals.over(withTransactions(observed, memory, rows));
   const effects = new EffectLedger({ honoursKeys: false, now: () => world.now() });
   const note = (line: () => string) => observer.note(line);
-  const versionOf = (run: string) => fleet.version(observer.beganUnder(run) ?? "");
+  const versionOf = (run: string) => fleet.version(observer.startedBy(run) ?? "");
   const fleet: WorkflowFleet = new WorkflowFleet({ world, plan, storm, server, engine, replayCheck, play: () => play, versionOf, note });
   const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
   const steps = stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow });
-  const play: Play = playOf(steps, { hasBegun: (run) => observer.run(run)?.journal.asked ?? false, versionOf });
+  const play: Play = playOf(steps, { hasStarted: (run) => observer.run(run)?.journal.hasRequests ?? false, versionOf });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
   return { world, plan, storm, memory, rows, observer, fleet, effects, refusals, watch, play, resolutions: new Map(), calm };
 }
 
-/** Also the steps that it left in doubt. */
+/** The run has ended, and no step has an unknown outcome. */
 function isOver({ status, unsettled }: RunRecord): boolean {
   return hasEnded(status) && unsettled === 0;
 }
 
-function stillOpen({ memory }: WorkflowSimulation, customers: readonly Customer[]): string {
-  const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `somebody wants ${wants}`);
+function describeOpen({ memory }: WorkflowSimulation, customers: readonly Customer[]): string {
+  const waiting = customers.filter(({ done }) => !done).map(({ wants }) => `a client waits ${wants}`);
   const runs = [...memory.runs.values()].filter((run) => !isOver(run));
   const facts = runs.map(
     ({ id, status, wakeAt, mail, consumed, unsettled }) => `${id} ${JSON.stringify({ status, wakeAt, mail, consumed, unsettled })}`,

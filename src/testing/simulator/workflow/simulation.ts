@@ -11,13 +11,13 @@ import type { RunObserver } from "./run-observer.js";
 import type { Play } from "./script.js";
 import type { BusinessRows } from "./transactions.js";
 
-/** All parts of one seed's world of workflows. */
+/** The parts of the world of one seed, for workflows. */
 export interface WorkflowSimulation {
   readonly world: World;
   readonly plan: WorkflowPlan;
   readonly storm: Storm;
   readonly memory: MemoryRuns;
-  /** What transactional steps have written. */
+  /** The rows that transactional steps have committed. */
   readonly rows: BusinessRows;
   readonly observer: RunObserver;
   readonly fleet: WorkflowFleet;
@@ -25,8 +25,8 @@ export interface WorkflowSimulation {
   readonly refusals: Refusals;
   readonly watch: BodyWatch;
   readonly play: Play;
-  /** What people were told that they have resolved: run, step and attempt. */
+  /** The attempts that an operator has successfully resolved. */
   readonly resolutions: Map<string, { readonly runId: string; readonly id: string; readonly attempt: number }>;
-  /** A handle with no faults, for those who only look. */
+  /** A store handle without injected faults. */
   readonly calm: Store;
 }

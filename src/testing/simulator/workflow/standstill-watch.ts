@@ -1,25 +1,25 @@
 import { PromiseBroken } from "../observer.js";
 import type { WorkflowSimulation } from "./simulation.js";
 
-/** Half as long as a worker leaves a run alone that it could not execute: a run that waits for that is found out. */
+/** Half of the time for which a worker avoids a run that diverged under its code: a run that waits for the end of that time is detected. */
 const patienceMs = 30_000;
-const lookEveryMs = 1000;
+const checkEveryMs = 1000;
 
-/** While both versions have a worker and nothing goes wrong any more, no run stands still because it diverged. */
+/** Checks that, after the faults have stopped and while both versions have a worker, no run stays in status "diverged". */
 export function startStandstillWatch({ world, plan, storm, memory, observer, fleet }: WorkflowSimulation): void {
   if (plan.versions === undefined) return;
   const since = new Map<string, number>();
-  const look = () => {
+  const check = () => {
     for (const { id, status } of memory.runs.values()) {
       if (!storm.over || status !== "diverged") since.delete(id);
       else if (!since.has(id)) since.set(id, world.now());
       if (world.now() - (since.get(id) ?? world.now()) < patienceMs) continue;
-      const began = fleet.version(observer.beganUnder(id) ?? "");
+      const version = fleet.version(observer.startedBy(id) ?? "");
       observer.guard(() => {
-        throw new PromiseBroken(`${id}: diverged for ${patienceMs} ms, and a worker with the ${began} code lives`);
+        throw new PromiseBroken(`${id}: diverged for ${patienceMs} ms, although a worker with the ${version} code is alive`);
       });
     }
-    world.after(lookEveryMs, look);
+    world.after(checkEveryMs, check);
   };
-  world.after(lookEveryMs, look);
+  world.after(checkEveryMs, check);
 }

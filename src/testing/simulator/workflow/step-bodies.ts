@@ -27,11 +27,11 @@ export interface BodyScene {
   readonly fleet: WorkflowFleet;
   readonly effects: EffectLedger;
   readonly watch: BodyWatch;
-  /** What a step may start. */
+  /** The workflow that a spawning step starts. */
   readonly play: () => Workflow<[Program], unknown>;
 }
 
-/** The steps of a world. Their bodies take the world's time, call the other side, and fail as the seed will have it. */
+/** The steps of a world. Their bodies take virtual time, call the provider, and fail as the seed decides. */
 export function stepsOf(scene: BodyScene): Steps {
   const { plan, effects, world } = scene;
   const poison = new Poison(scene);
@@ -39,8 +39,8 @@ export function stepsOf(scene: BodyScene): Steps {
   const usual = { maxRetries, crashMax, graceMs, backoff };
   const reconcile = async ({ stepId }: { readonly stepId: string }) => {
     await world.wait(world.random.between(0, plan.leaseMs));
-    if (world.random.chance(plan.bodies.cannotTell)) throw new Error("body: the other side did not answer");
-    return world.random.chance(plan.bodies.cannotTell) ? ("unknown" as const) : effects.find(stepId);
+    if (world.random.chance(plan.bodies.reconcileFails)) throw new Error("body: the provider did not answer");
+    return world.random.chance(plan.bodies.reconcileFails) ? ("unknown" as const) : effects.find(stepId);
   };
   const body = (act: (step: WatchedBody, result: unknown) => Promise<unknown>) => async (given: Given) => await perform(scene, given, act);
   const call = async ({ stepId, attempt }: WatchedBody, result: unknown) => effects.call(stepId, { attempt, result });
@@ -59,7 +59,7 @@ export function stepsOf(scene: BodyScene): Steps {
   };
 }
 
-/** One call, whichever comes first, ends its process before it does anything, as often as the plan says. */
+/** Makes the first called step kill its process before it does anything, as often as the plan says. */
 class Poison {
   readonly #scene: BodyScene;
   #left: number;
@@ -88,14 +88,14 @@ async function perform(
   act: (step: WatchedBody, result: unknown) => Promise<unknown>,
 ): Promise<unknown> {
   const { random } = world;
-  const { msMax, throwBefore, throwAfter, fatal, deaf } = plan.bodies;
+  const { msMax, throwBefore, throwAfter, fatal, ignoresAbort } = plan.bodies;
   const step = currentStep() as WatchedBody;
   const { clock } = fleet.of(step.execution.host.owner).process;
-  const hears = !random.chance(deaf);
+  const obeysAbort = !random.chance(ignoresAbort);
   const wait = (aborted: () => Error) =>
     new Promise<void>((resolve, reject) => {
       const cancel = clock.after(random.between(0, msMax), resolve);
-      if (!hears) return;
+      if (!obeysAbort) return;
       const abort = () => {
         cancel();
         reject(aborted());
@@ -104,9 +104,9 @@ async function perform(
       else step.signal.addEventListener("abort", abort, { once: true });
     });
   const fail = () => {
-    if (random.chance(fatal)) return new FatalError("body: it will never work");
+    if (random.chance(fatal)) return new FatalError("body: permanent error");
     return random.chance(0.3)
-      ? new RetryableError("body: later", { retryAfter: random.between(0, plan.leaseMs) })
+      ? new RetryableError("body: try again later", { retryAfter: random.between(0, plan.leaseMs) })
       : new Error("body: failed");
   };
   watch.begin(step);
@@ -124,7 +124,7 @@ async function perform(
   }
 }
 
-/** Under the ledger's own key, on the process's own store: the two front ends share a store, and a storm. */
+/** Calls the provider through `once` on the store of the process: workflows and `once` share one store and its faults. */
 function callOnce({ plan, effects }: BodyScene) {
   return async ({ stepId, attempt, execution }: WatchedBody, result: unknown) => {
     const options = { key: key.of(stepId), leaseMs: plan.leaseMs, waitMs: plan.leaseMs, retentionMs: "forever" as const };
@@ -133,7 +133,7 @@ function callOnce({ plan, effects }: BodyScene) {
   };
 }
 
-/** A row of the business, in the transaction that the step's result is written in. */
+/** Inserts a business row in the transaction that also writes the step's result. */
 function insert(tx: SimulatedTx) {
   return async ({ stepId, attempt }: WatchedBody, result: unknown) => {
     tx.rows.push({ stepId, attempt });
@@ -141,10 +141,10 @@ function insert(tx: SimulatedTx) {
   };
 }
 
-/** The stream that all of a world's code writes to. */
+/** The stream that workflow code and streaming steps write to. */
 export const simulatedStream = "chunks";
 
-/** A chunk says whose it is: what counts of a step are the chunks of the attempt that was its last, and as many as it says. */
+/** A chunk names its writer. Of a step, the stream must have the chunks of its last attempt, as many as its result says. */
 export interface SimulatedChunk {
   readonly by: string;
   readonly attempt: number;
@@ -160,7 +160,7 @@ function stream({ world, effects }: BodyScene) {
   };
 }
 
-/** Starts a run from inside a step: however often the step is tried, it is one run. */
+/** Starts a run from inside a step: all attempts of the step must get the same run. */
 function spawn({ play, effects }: BodyScene) {
   return async ({ stepId, attempt, execution }: WatchedBody) => {
     effects.call(stepId, { attempt, result: null });

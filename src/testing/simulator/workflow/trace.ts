@@ -3,7 +3,7 @@ import { decodeEvents, storedParts } from "../../../workflow/journal/codec.js";
 import type { Event } from "../../../workflow/journal/event.js";
 import { resolutionIn } from "../../../workflow/journal/resolution.js";
 
-/** One line for people who have to find out what went wrong, without anything that differs from one process to the next. */
+/** The line of the trace for one operation. Values that are not derived from the seed, such as random owner ids, are left out. */
 export function describeOperation(operation: RunOperation): string {
   switch (operation.verb) {
     case "start":
@@ -14,7 +14,7 @@ export function describeOperation(operation: RunOperation): string {
       return `append late ${operation.id} e${operation.epoch} #${operation.seq} ${decodeEvents(operation.events).map(describeEvent).join(", ")}`;
     case "send": {
       const to = "run" in operation.to ? operation.to.run : `"${operation.to.token}"`;
-      // A resolution names its caller, which differs from one process to the next.
+      // The payload of a resolution contains a random id of its caller: only the attempt is printed.
       const payload = operation.kind === "resolve" ? `attempt ${resolutionIn(operation.payload).attempt}` : operation.payload?.slice(0, 60);
       return `send ${operation.kind} to ${to}${payload === undefined ? "" : ` ${payload}`}`;
     }
@@ -24,11 +24,11 @@ export function describeOperation(operation: RunOperation): string {
 }
 
 export function describeAnswer(answer: RunAnswer): string {
-  return answer.kind === "sent" && answer.duplicate ? "sent before" : answer.kind;
+  return answer.kind === "sent" && answer.duplicate ? "duplicate" : answer.kind;
 }
 
 function describeEntry({ events, consumed, children, then }: Entry): string {
-  const parts = [events === null ? "nothing" : decodeEvents(events).map(describeEvent).join(", ")];
+  const parts = [events === null ? "no events" : decodeEvents(events).map(describeEvent).join(", ")];
   if (consumed !== null) parts.push(`mail ≤ ${consumed}`);
   if (children.length > 0) parts.push(`children ${children.map(({ id }) => id).join(" ")}`);
   if (then.kind === "release") parts.push(`release until ${then.wakeAt}${then.status === "running" ? "" : ` (${then.status})`}`);

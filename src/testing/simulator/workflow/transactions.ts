@@ -4,7 +4,7 @@ import type { Tx } from "../../../core/store/store.js";
 import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import type { WithRuns } from "./run-faults.js";
 
-/** What a transaction has written so far: business rows, and the entry that goes with them. */
+/** The writes of an open transaction: business rows and the journal entry of the step. */
 export interface SimulatedTx {
   readonly rows: { readonly stepId: string; readonly attempt: number }[];
   append: Append | undefined;
@@ -13,7 +13,7 @@ export interface SimulatedTx {
 /** The rows of committed transactions. */
 export type BusinessRows = SimulatedTx["rows"];
 
-/** The memory store with transactions of a database's kind: nothing of one is there before its commit, and then all. */
+/** The memory store with database transactions: the writes of a transaction become visible together, at its commit. */
 export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: BusinessRows): WithRuns {
   return {
     ...backend,
@@ -22,7 +22,7 @@ export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: Bu
       const tx: SimulatedTx = { rows: [], append: undefined };
       const result = await work(tx);
       if (tx.append) {
-        // Somebody was faster between the entry and the commit. A database would have had them wait.
+        // Another writer took the position between appendWithin and the commit. A database would have made that writer wait.
         const [answer] = isFree(memory, tx.append) ? await backend.runs.flush([tx.append]) : [];
         if (answer === undefined || answer === "again" || answer.kind !== "appended") throw new UnreachableError("simulated: rolled back");
       }
@@ -35,8 +35,8 @@ export function withTransactions(backend: WithRuns, memory: MemoryRuns, rows: Bu
         const run = memory.runs.get(append.id);
         if (run === undefined || run.endedAt !== null || !isFree(memory, append)) return { kind: "overtaken" };
         (tx as SimulatedTx).append = append;
-        const wanted = append.entry.hooks.flatMap((change) => ("add" in change ? [change.add] : []));
-        const conflicts = wanted.filter((token) => memory.hooks.has(token));
+        const tokens = append.entry.hooks.flatMap((change) => ("add" in change ? [change.add] : []));
+        const conflicts = tokens.filter((token) => memory.hooks.has(token));
         return { kind: "appended", now: run.createdAt, conflicts };
       },
     },

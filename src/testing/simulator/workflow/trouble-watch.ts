@@ -1,11 +1,11 @@
 import { PromiseBroken } from "../observer.js";
 import { refusalText } from "./refusals.js";
 
-/** Rejections that nobody handles, and runs that could not be written although the store refused nothing, break a seed, too. */
+/** Fails the seed on an unhandled rejection, and on a warning about a run that could not be written although the store rejected nothing. */
 export function startTroubleWatch(observer: { guard(check: () => void): void }): { stop(): void } {
   const onRejection = (reason: unknown) =>
     observer.guard(() => {
-      throw new PromiseBroken(`nobody handled a rejection: ${reason instanceof Error ? reason.stack : String(reason)}`);
+      throw new PromiseBroken(`unhandled rejection: ${reason instanceof Error ? reason.stack : String(reason)}`);
     });
   const onWarning = (warning: Error & { readonly code?: string }) =>
     observer.guard(() => {

@@ -8,16 +8,17 @@ import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
 import type { WorkflowSimulation } from "./simulation.js";
 
-/** A run whose owner heard of a refusal has failed because of it, and its journal says what its steps have done. */
+/** Checks that a run with a rejected entry of its last owner failed for that reason, and that its journal has the outcomes of its steps. */
 export function checkRefusals({ refusals }: WorkflowSimulation, run: KnownRun, { status, output }: RunRecord): void {
   const refused = refusals.last(run);
-  const failedSo = status === "failed" && decodeError(output ?? "{}").name === RunNotWritableError.kind;
-  if (failedSo && refused.length === 0) throw new PromiseBroken(`${run.id}: failed as not writable, and nothing of it was refused`);
-  if (refused.length > 0 && !failedSo && status !== "cancelled")
-    throw new PromiseBroken(`${run.id}: ${status}, and the store had refused an entry of its last owner`);
+  const isNotWritable = status === "failed" && decodeError(output ?? "{}").name === RunNotWritableError.kind;
+  if (isNotWritable && refused.length === 0)
+    throw new PromiseBroken(`${run.id}: failed as not writable, but the store rejected none of its entries`);
+  if (refused.length > 0 && !isNotWritable && status !== "cancelled")
+    throw new PromiseBroken(`${run.id}: ${status}, although the store rejected an entry of its last owner`);
   const written = new Set(run.entries.flatMap(({ events }) => decodeEvents(events)).flatMap(verdictOf));
   for (const verdict of refused.flatMap(({ events }) => events).flatMap(verdictOf))
-    if (!written.has(verdict)) throw new PromiseBroken(`${run.id}: ${verdict} was in a refused entry, and is lost`);
+    if (!written.has(verdict)) throw new PromiseBroken(`${run.id}: ${verdict} was in a rejected entry, and the journal does not have it`);
 }
 
 function verdictOf(event: Event): string[] {
@@ -25,14 +26,15 @@ function verdictOf(event: Event): string[] {
   return isVerdict ? [`${event.type} ${event.id} attempt ${event.attempt}`] : [];
 }
 
-/** What was written before the end is what the code has asked for and was told: an owner that had died there would have had a successor. */
+/** The journal before the end must still be replayable: another worker would have continued from it if the owner had died there. */
 export async function checkReplayBeforeEnd({ play, memory }: WorkflowSimulation, run: KnownRun, record: RunRecord): Promise<void> {
   const journal = (memory.journals.get(run.id) ?? []).slice(0, entriesBeforeEnd(run));
   const replayed = await replayJournal({ workflow: play.workflow, run: record, journal });
-  if (replayed.kind === "diverged") throw new PromiseBroken(`${run.id}: refused, and what it had written diverges: ${replayed.why}`);
+  if (replayed.kind === "diverged")
+    throw new PromiseBroken(`${run.id}: the journal before the rejected entry cannot be replayed: ${replayed.why}`);
 }
 
-/** The entry with the end of a refused run may lack requests and values. */
+/** The number of entries before the one with the end. That entry of a run that was rejected may lack requests and values. */
 export function entriesBeforeEnd({ entries }: KnownRun): number {
   return entries.findIndex(({ events }) => decodeEvents(events).some(({ type }) => type === "end"));
 }

@@ -6,57 +6,58 @@ import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
-import { type Script, startOf, type Told } from "./script.js";
+import { type Script, type SeenOutcome, startOf } from "./script.js";
 import type { WorkflowSimulation } from "./simulation.js";
 import { type SimulatedChunk, simulatedStream } from "./step-bodies.js";
 import { checkRefusals, checkReplayBeforeEnd, entriesBeforeEnd } from "./verify-refused.js";
 
-/** The storm is over and every run has ended: journals, executions and the other side must tell one story. */
+/** Checks after every run has ended: journals, executions, rows, streams and the calls at the provider must agree. */
 export async function verify(simulation: WorkflowSimulation): Promise<void> {
   const { memory, observer, watch, fleet, refusals } = simulation;
   watch.replaying = true;
   for (const run of observer.runs()) {
     const record = memory.runs.get(run.id) as RunRecord;
-    if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: ${record.status} when everything was over`);
+    if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: still ${record.status} at the end of the simulation`);
     checkCalls(simulation, run);
     checkResolutions(simulation, run);
     checkRows(simulation, run);
     checkStream(simulation, run);
     checkScripts(simulation, run);
     checkRefusals(simulation, run, record);
-    // A run that was cancelled while other code had it ended without its own.
-    if (fleet.isStrange(run.owners.get(run.entries.at(-1)?.epoch ?? 0)?.owner ?? "", run.id)) continue;
+    // A run that was cancelled under code that does not match its journal cannot be replayed.
+    if (fleet.mayDiverge(run.owners.get(run.entries.at(-1)?.epoch ?? 0)?.owner ?? "", run.id)) continue;
     if (refusals.last(run).length > 0) await checkReplayBeforeEnd(simulation, run, record);
     else await checkReplay(simulation, run, record);
   }
   if (observer.broken) throw observer.broken;
 }
 
-/** Raw calls per step: none without its entry, none twice, and never two where one was the most. */
+/** Calls at the provider per step: each belongs to a started attempt, an attempt calls once, and an atMostOnce step calls at most once. */
 function checkCalls({ effects }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
   for (const [id, { attempts }] of journal.steps) {
     const calls = effects.calls(stepIdOf(run, id)).map(({ attempt }) => attempt ?? 0);
-    if (new Set(calls).size !== calls.length) throw new PromiseBroken(`${run} ${id}: one attempt called twice: ${calls}`);
+    if (new Set(calls).size !== calls.length)
+      throw new PromiseBroken(`${run} ${id}: an attempt called the provider twice; attempts of the calls: ${calls}`);
     if (calls.some((attempt) => attempt < 1 || attempt > attempts))
-      throw new PromiseBroken(`${run} ${id}: called by an attempt without entry`);
+      throw new PromiseBroken(`${run} ${id}: the provider was called by an attempt without a journal entry`);
     if (id.startsWith("atMostOnce#") && calls.length > 1)
-      throw new PromiseBroken(`${run} ${id}: at most once, and called ${calls.length} times`);
+      throw new PromiseBroken(`${run} ${id}: an atMostOnce step called the provider ${calls.length} times`);
   }
 }
 
-/** What a person was told to have resolved is resolved; what may have happened is not called abandoned. */
+/** A resolution that succeeded is in the journal, and a step that has called the provider is not recorded as abandoned. */
 function checkResolutions({ effects, resolutions }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
   for (const { runId, id, attempt } of resolutions.values())
     if (runId === run && !journal.steps.get(id)?.resolved.has(attempt))
-      throw new PromiseBroken(`${run} ${id}: a person has resolved attempt ${attempt}, and the journal does not say so`);
+      throw new PromiseBroken(`${run} ${id}: an operator resolved attempt ${attempt}, but the journal does not have the resolution`);
   for (const [id, { abandoned, attempts }] of journal.steps) {
     const called = effects.calls(stepIdOf(run, id)).some(({ attempt }) => attempt === attempts);
     if (abandoned && called && /^(atMostOnce|reconcile)#/.test(id))
-      throw new PromiseBroken(`${run} ${id}: abandoned, and it has called the other side`);
+      throw new PromiseBroken(`${run} ${id}: recorded as abandoned, although it has called the provider`);
   }
 }
 
-/** A transactional step has its rows when, and only when, it has its result; and once. */
+/** A transactional step has exactly one row for each result in the journal. */
 function checkRows({ rows }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
   for (const id of journal.steps.keys()) {
     if (!id.startsWith("transactional#")) continue;
@@ -66,7 +67,7 @@ function checkRows({ rows }: WorkflowSimulation, { id: run, journal }: KnownRun)
   }
 }
 
-/** Of a step that is done: the chunks of the attempt that did it, once and in order. Of the code: one for each request. */
+/** The stream has, in order and once: of a completed step the chunks of its last attempt, and of the workflow code one chunk for each write. */
 function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries }: KnownRun): void {
   const kept = memory.chunks.read({
     run,
@@ -79,7 +80,7 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries
   const check = (by: string, attempt: number, count: number) => {
     const seen = chunks.filter((chunk) => chunk.by === by).map((chunk) => `${chunk.attempt}/${chunk.i}`);
     const due = Array.from({ length: count }, (_, i) => `${attempt}/${i}`);
-    if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: chunks [${seen}] in its stream, and [${due}] were written`);
+    if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: the stream has the chunks [${seen}], expected [${due}]`);
   };
   for (const { event } of journal.deliveries)
     if (event.type === "done" && event.id.startsWith("streaming#") && event.how === undefined && event.value !== "null")
@@ -87,14 +88,14 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries
   check("run", 1, entries.flatMap(({ events }) => decodeEvents(events)).filter(({ type }) => type === "write").length);
 }
 
-/** What the code was told is what the journal says, in its order: in every execution as far as it had got. */
+/** In every execution, the code saw the outcomes that the journal has, in the same order, as far as that execution got. */
 function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): void {
   const comparable = refusals.last(run).length > 0 ? entriesBeforeEnd(run) : run.entries.length;
-  // An entry after the end is no entry of the owner that has its epoch: a person or a late body wrote it.
+  // Entries after the end were not written by the owner of their epoch, but by an operator or a late body.
   const end = entriesBeforeEnd(run);
   const byOwners = end < 0 ? run.entries : run.entries.slice(0, end + 1);
   const scripts = play.scripts.filter(({ execution: { id, epoch, host, departure } }) => {
-    // Many may try to start a run; those who come too late never had it.
+    // Several callers may start the same run. A caller that got "exists" never owned it.
     return id === run.id && run.owners.get(epoch)?.owner === host.owner && departure?.why !== "exists";
   });
   scripts.forEach((script, i) => {
@@ -107,19 +108,19 @@ function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): vo
 }
 
 function compare(run: KnownRun, script: Script, entries: number): void {
-  const told = run.journal.deliveries.filter(({ event, entry }) => entry <= entries && script.listens.has(toldBy(event).id));
-  const said = afterTheirStarts(
-    told.map(({ event }) => event),
+  const delivered = run.journal.deliveries.filter(({ event, entry }) => entry <= entries && script.awaited.has(outcomeOf(event).id));
+  const ordered = afterTheirStarts(
+    delivered.map(({ event }) => event),
     script,
   );
-  for (const [i, event] of said.entries()) {
-    const heard = script.told[i];
-    // What came after the code had ended was told to nobody.
-    if (heard === undefined) break;
-    const expected = toldBy(event);
-    if (heard.id !== expected.id || heard.ok !== expected.ok || (expected.what !== undefined && heard.what !== expected.what))
+  for (const [i, event] of ordered.entries()) {
+    const seen = script.outcomes[i];
+    // The code had already ended: it did not see this event and the later ones.
+    if (seen === undefined) break;
+    const expected = outcomeOf(event);
+    if (seen.id !== expected.id || seen.ok !== expected.ok || (expected.result !== undefined && seen.result !== expected.result))
       throw new PromiseBroken(
-        `${run.id}: the code was told ${JSON.stringify(heard)} in epoch ${script.execution.epoch}, and its journal says ${JSON.stringify(event)}`,
+        `${run.id}: in epoch ${script.execution.epoch} the code saw ${JSON.stringify(seen)}, but the journal has ${JSON.stringify(event)}`,
       );
   }
   for (const [hook, payloads] of script.payloads) {
@@ -127,18 +128,18 @@ function compare(run: KnownRun, script: Script, entries: number): void {
       entry <= entries && event.type === "got" && event.id === hook ? [event.payload] : [],
     );
     const differs = payloads.slice(0, got.length).some((payload, i) => payload !== got[i]);
-    if (differs) throw new PromiseBroken(`${run.id}: ${hook} gave the code ${payloads}, and its journal says ${got}`);
+    if (differs) throw new PromiseBroken(`${run.id}: the code received ${payloads} from ${hook}, but the journal has ${got}`);
   }
 }
 
-/** The end of a child may come before the answer to its start; the code asks for it afterwards, and has it at once. */
-function afterTheirStarts(events: readonly Delivery[], { listens }: Script): Delivery[] {
+/** The journal may have the end of a child before the answer to its start. The code awaits the end only after the start, so it sees the end second. */
+function afterTheirStarts(events: readonly Delivery[], { awaited }: Script): Delivery[] {
   const early = new Map<string, Delivery>();
   const started = new Set<string>();
   return events.flatMap((event) => {
     const { type, id } = event;
     if (type === "started") started.add(id);
-    if (type === "ended" && listens.has(startOf(id)) && !started.has(id)) {
+    if (type === "ended" && awaited.has(startOf(id)) && !started.has(id)) {
       early.set(id, event);
       return [];
     }
@@ -147,25 +148,26 @@ function afterTheirStarts(events: readonly Delivery[], { listens }: Script): Del
   });
 }
 
-function toldBy(event: Delivery): Omit<Told, "what"> & { readonly what?: string } {
+/** The outcome that the code sees for an event of the journal. The result is undefined where it is not compared. */
+function outcomeOf(event: Delivery): Omit<SeenOutcome, "result"> & { readonly result?: string } {
   const { id } = event;
   switch (event.type) {
     case "done":
-      return { id, ok: true, what: event.value };
+      return { id, ok: true, result: event.value };
     case "fail":
-      return { id, ok: false, what: (decode(event.error) as { message: string }).message };
+      return { id, ok: false, result: (decode(event.error) as { message: string }).message };
     case "started":
-      return { id: startOf(id), ok: event.found !== "refused", what: encode(event.found === "input") };
+      return { id: startOf(id), ok: event.found !== "refused", result: encode(event.found === "input") };
     case "ended":
-      return event.status === "completed" ? { id, ok: true, what: event.output ?? "null" } : { id, ok: false };
+      return event.status === "completed" ? { id, ok: true, result: event.output ?? "null" } : { id, ok: false };
     default:
       return { id, ok: true };
   }
 }
 
-/** The same code on the same journal ends in the same way, and nothing is executed. */
+/** A replay of the journal with the same code ends in the same way and runs no step. */
 async function checkReplay({ play, memory }: WorkflowSimulation, { id }: KnownRun, run: RunRecord): Promise<void> {
   const replayed = await replayJournal({ workflow: play.workflow, run, journal: memory.journals.get(id) ?? [] });
   if (replayed.kind !== "ended" || !endsAs(replayed, run))
-    throw new PromiseBroken(`${id}: ${run.status} with ${run.output}, and its replay ${JSON.stringify(replayed)}`);
+    throw new PromiseBroken(`${id}: ${run.status} with ${run.output}, but the replay gave ${JSON.stringify(replayed)}`);
 }
