@@ -102,7 +102,13 @@ class Storm {
   }
 
   of({ id }: Order): OrderLog {
-    const log = this.logs.get(id) ?? { answers: new Set<string>(), began: [], firstAnswerAt: Number.POSITIVE_INFINITY, died: false, killed: 0 };
+    const log = this.logs.get(id) ?? {
+      answers: new Set<string>(),
+      began: [],
+      firstAnswerAt: Number.POSITIVE_INFINITY,
+      died: false,
+      killed: 0,
+    };
     this.logs.set(id, log);
     return log;
   }

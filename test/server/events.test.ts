@@ -9,7 +9,10 @@ interface SentEvent {
 }
 
 /** Reads until `enough`, and ends the request. */
-async function listen(response: Response, enough: (received: readonly SentEvent[]) => boolean): Promise<{ received: SentEvent[]; comments: string[] }> {
+async function listen(
+  response: Response,
+  enough: (received: readonly SentEvent[]) => boolean,
+): Promise<{ received: SentEvent[]; comments: string[] }> {
   const received: SentEvent[] = [];
   const comments: string[] = [];
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();

@@ -272,7 +272,8 @@ export function brokerSuite(broker: Broker, more: (serverOf: (t: TestContext) =>
     }, async (t) => {
       const queue = await queueOf(t);
       const { kill, restart } = acquired.ok ? acquired.running : t.skip(acquired.reason);
-      if (kill === undefined || restart === undefined) return t.skip("this broker was not started by the tests, or does not keep its messages over a restart");
+      if (kill === undefined || restart === undefined)
+        return t.skip("this broker was not started by the tests, or does not keep its messages over a restart");
       const { handle, effects, inboxOn, store } = await shop(t);
       const gate = new HandlerGate();
       await queue.send(orders(20));
