@@ -11,6 +11,7 @@ import { pollMs } from "../core/ledger/once.js";
 import type { Answer, Begin, Settle, Settlement } from "../core/ledger/operation.js";
 import { newOwner } from "../core/ledger/owner.js";
 import type { LedgerRecord } from "../core/ledger/record.js";
+import { takenOver } from "../core/ledger/run-attempt.js";
 import { saveOutcome, saveProgress, sendBegin } from "../core/ledger/save.js";
 import { noteOf } from "../core/ledger/settlement.js";
 import type { Store } from "../core/store/store.js";

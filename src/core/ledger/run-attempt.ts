@@ -105,7 +105,8 @@ function settleOf({ begin, started }: Pick<AttemptRun<unknown>, "begin" | "start
   return { verb: "settle", scope, key, owner, attempt: started.attempt, to, note };
 }
 
-const takenOver = "another attempt took over, or the outcome was resolved by hand";
+/** Why an attempt has lost its lease when the store says that the record is not its own any more. */
+export const takenOver = "another attempt took over, or the outcome was resolved by hand";
 
 /** Settles an attempt whose handler threw, and returns the error that the caller gets. */
 async function settleThrown<Value>(run: AttemptRun<Value>, error: unknown): Promise<unknown> {
