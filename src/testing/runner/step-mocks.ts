@@ -1,3 +1,4 @@
+import { closest } from "../../core/errors/closest.js";
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { stepDefinitionOf } from "../../workflow/define/definition.js";
 import { presentName, registeredNames } from "../../workflow/define/registry.js";
@@ -56,8 +57,9 @@ export function stepNameOf(method: string, step: unknown): string {
   }
   const present = presentName("step", step);
   if (registeredNames("step").includes(present)) return present;
-  const known = registeredNames("step")
-    .slice(0, 20)
-    .map((name) => `"${name}"`);
-  throw new InvalidInputError(method, `no step is named "${step}"; defined steps: ${known.join(", ") || "none"}`);
+  const names = registeredNames("step");
+  const near = closest(step, names);
+  const known = names.slice(0, 20).map((name) => `"${name}"`);
+  const advice = near === undefined ? `defined steps: ${known.join(", ") || "none"}` : `did you mean "${near}"?`;
+  throw new InvalidInputError(method, `no step is named "${step}"; ${advice}`);
 }

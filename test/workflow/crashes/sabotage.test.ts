@@ -280,11 +280,11 @@ const stores: Record<string, WorkflowSimulationOptions> = {
 
 /** For sabotage that another check may notice by chance: the broken promise that the simulation has to name. */
 const reasons: Readonly<Record<string, RegExp>> = {
-  "returns a run to a worker that could not execute it": /claimed by a worker that it is to avoid$/,
-  "takes a refusal for a temporary error": /not everything had ended/,
-  "repeats the steps before a refused request": /begins again, and the entry that says it is done was refused to the same owner$/,
-  "loses the results of steps before a refused request": /was in a refused entry, and is lost$/,
-  "does not consume the mail before a refused request": /and only mail up to \d+ was taken in with it$/,
+  "returns a run to a worker that could not execute it": /claimed by a worker that must avoid it$/,
+  "takes a refusal for a temporary error": /still open after \d+ events/,
+  "repeats the steps before a refused request": /starts again, although the same owner had its result in a rejected entry$/,
+  "loses the results of steps before a refused request": /was in a rejected entry, and the journal does not have it$/,
+  "does not consume the mail before a refused request": /but the entry consumed only mail up to \d+$/,
 };
 
 const seedsMax = 600;
@@ -318,7 +318,7 @@ for (const [what, sabotages] of Object.entries({ "an engine": engines, "a store"
 test("a failing seed is named in the message and fails again in the same way", async () => {
   const sabotage = engines["swaps two deliveries"] ?? {};
   const failure = await findFailure(sabotage);
-  expect(failure?.message).toMatch(/^seed \d+: [\s\S]+replay it: npm run simulate -- --workflows --seed \d+$/);
+  expect(failure?.message).toMatch(/^seed \d+: [\s\S]+to reproduce: npm run simulate -- --workflows --seed \d+$/);
   const again = await simulateWorkflows(failure?.seed ?? 0, sabotage).catch((error: unknown) => error);
   expect(again).toMatchObject({ message: failure?.message, trace: failure?.trace });
 });

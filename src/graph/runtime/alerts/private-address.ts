@@ -56,7 +56,7 @@ export function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/g, "");
 }
 
-export function mayBePrivate(host: string, allowed: PrivateWebhooks): boolean {
+export function allowsPrivate(host: string, allowed: PrivateWebhooks): boolean {
   return allowed === "allow" || (allowed !== "refuse" && allowed.includes(host));
 }
 
@@ -67,7 +67,7 @@ export function mayBePrivate(host: string, allowed: PrivateWebhooks): boolean {
 export async function checkedAddresses(host: string, allowed: PrivateWebhooks): Promise<readonly Address[] | undefined> {
   const family = isIP(host);
   const addresses = family === 0 ? await lookup(host, { all: true }) : [{ address: host, family }];
-  return mayBePrivate(host, allowed) || !addresses.some(({ address }) => isPrivateAddress(address)) ? addresses : undefined;
+  return allowsPrivate(host, allowed) || !addresses.some(({ address }) => isPrivateAddress(address)) ? addresses : undefined;
 }
 
 export function checkPrivateWebhooks(given: unknown): PrivateWebhooks {

@@ -5,7 +5,7 @@ import { isIP, type LookupFunction } from "node:net";
 import { unescape as decoded } from "node:querystring";
 import { NodeError } from "../../node/node-error.js";
 import type { FlowPlan } from "../../plan/plan.js";
-import { checkedAddresses, hostOf, isPrivateAddress, mayBePrivate, type PrivateWebhooks } from "./private-address.js";
+import { allowsPrivate, checkedAddresses, hostOf, isPrivateAddress, type PrivateWebhooks } from "./private-address.js";
 
 /** Time limit of one request. */
 const answerMsMax = 10_000;
@@ -17,33 +17,35 @@ export async function post(
   { key, signal, privateWebhooks }: { readonly key: string; readonly signal: AbortSignal; readonly privateWebhooks: PrivateWebhooks },
 ): Promise<void> {
   const to = addressOf(webhook);
-  if (to === undefined) throw new NodeError("PERMANENT", cannotPost);
+  if (to === undefined) throw new NodeError("PERMANENT", notHttpReason);
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)]);
   const headers = { ...to.headers, "content-type": "application/json", "idempotency-key": `"${key}"` };
-  const status = await answerOf(to.url, headers, JSON.stringify(body), inTime, privateWebhooks).catch((error: unknown) => {
-    if (error instanceof NodeError) {
-      warnOnce(body);
-      throw error;
-    }
+  const status = await statusOf(to.url, headers, JSON.stringify(body), inTime, privateWebhooks).catch((error: unknown) => {
+    // The reason why the delivery was aborted: the worker stops or has lost its lease.
+    if (error instanceof NodeError) throw error;
     throw new NodeError("NETWORK_ERROR", `the webhook is unreachable: ${whyOf(error)}`);
   });
+  if (status === undefined) {
+    warnOnce(body);
+    throw new NodeError("PERMANENT", privateReason);
+  }
   const redirected = status >= 300 && status < 400 ? "; redirects are not followed" : "";
   if (status < 200 || status > 299) throw new NodeError("TEMPORARY", `the webhook responded with ${status}${redirected}`);
 }
 
 /**
- * Returns the status of the response. It connects to the addresses that were checked: `fetch` would resolve the name again,
+ * Returns the status of the response; undefined, without a connection, if the host has a refused private address. It connects to the addresses that were checked: `fetch` would resolve the name again,
  * and could get a private address. It follows no redirect, because the target would not be checked.
  */
-async function answerOf(
+async function statusOf(
   url: URL,
   headers: Readonly<Record<string, string>>,
   body: string,
   signal: AbortSignal,
   privateWebhooks: PrivateWebhooks,
-): Promise<number> {
+): Promise<number | undefined> {
   const addresses = await orAborted(checkedAddresses(hostOf(url), privateWebhooks), signal);
-  if (addresses === undefined) throw new NodeError("PERMANENT", isPrivate);
+  if (addresses === undefined) return undefined;
   const lookup: LookupFunction = (_, options, found) => {
     const [first] = addresses as [LookupAddress];
     if (options.all) found(null, addresses as LookupAddress[]);
@@ -77,9 +79,9 @@ function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-const cannotPost = "its webhook is not an http or https URL";
+const notHttpReason = "its webhook is not an http or https URL";
 /** Known in advance for addresses; for a host name only when an alert is sent. */
-const isPrivate = "its webhook has a private or link-local address; to allow that, add its host to the option privateWebhooks";
+const privateReason = "its webhook has a private or link-local address; to allow that, add its host to the option privateWebhooks";
 
 /** Warns of alerts that cannot be sent. Their flows run nevertheless. */
 export function warnOfWebhooks(plans: readonly FlowPlan[], privateWebhooks: PrivateWebhooks): void {
@@ -101,16 +103,16 @@ function warnOnce({ flow = "", node = "" }: { readonly flow?: string; readonly n
   const name = `node "${node}" of flow "${flow}"`;
   if (warned.has(name)) return;
   warned.add(name);
-  process.emitWarning(`[onceflow] ${name} cannot send alerts: ${isPrivate}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
+  process.emitWarning(`[onceflow] ${name} cannot send alerts: ${privateReason}`, { type: "OnceflowWarning", code: "ONCEFLOW_WEBHOOK" });
 }
 
 /** Why the webhook cannot be used, as far as that is known without resolving its host name. */
 function cannotBePosted(webhook: string, privateWebhooks: PrivateWebhooks): string | undefined {
   const to = addressOf(webhook);
-  if (to === undefined) return cannotPost;
+  if (to === undefined) return notHttpReason;
   const host = hostOf(to.url);
-  const isRefused = !mayBePrivate(host, privateWebhooks) && (host === "localhost" || (isIP(host) !== 0 && isPrivateAddress(host)));
-  return isRefused ? isPrivate : undefined;
+  const isRefused = !allowsPrivate(host, privateWebhooks) && (host === "localhost" || (isIP(host) !== 0 && isPrivateAddress(host)));
+  return isRefused ? privateReason : undefined;
 }
 
 /** User name and password of the URL become an Authorization header. */
