@@ -2,7 +2,7 @@ import { memoryTarget, runContract } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 import { firstBroken } from "./first-broken.js";
 
-/** A store that breaks one promise, on the same memory: the run contract must find each of them. */
+/** Wraps the runs of the memory store so that they break one guarantee. The run contract must find each of them. */
 type Sabotage = NonNullable<Parameters<typeof memoryTarget>[0]["runs"]>;
 type Runs = Parameters<Sabotage>[0];
 type Memory = Parameters<Sabotage>[1];
@@ -416,7 +416,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "recognises a late entry by its epoch",
+    "recognises a late entry by its epoch alone, not by its events",
     "append late",
     lates(async (late, pass, memory) => {
       const there = memory.journals.get(late.id)?.[late.seq - 1];
@@ -475,7 +475,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ],
   ["keeps a worker that has left", "worker", (faithful) => ({ ...faithful, leave: async () => {} })],
   [
-    "ends the runs of a worker that has left",
+    "takes the runs from a worker that has left",
     "worker",
     (faithful, memory) => ({
       ...faithful,

@@ -124,7 +124,7 @@ describe("a key", () => {
     expect(await picky.handle({ id: "n", payload: {} }, boom)).toMatchObject({ status: "dead", error: { name: "TypeError" } });
   });
 
-  test("distinguishes payloads: bytes by content, JSON independent of the order of properties, and values that are not JSON", async () => {
+  test("the same key with another payload is a dead letter: bytes by content, JSON in any order of properties; a message without payload matches any", async () => {
     const inbox = inboxOn();
     const handle = (id: string, payload: unknown) => inbox.handle({ id, payload }, () => 1);
     for (const [id, first, same, other] of [
@@ -265,7 +265,7 @@ describe("a dead letter", () => {
 });
 
 describe("a store that fails", () => {
-  /** A store that refuses to begin keys that match. */
+  /** A store that is unreachable for keys that match. */
   const failingFor = (keys: RegExp) => {
     const { store: good } = storeWith();
     return Object.create(good, {
@@ -298,7 +298,7 @@ describe("a store that fails", () => {
   });
 });
 
-test("does not make a dead letter that another process was about to write count as written", async () => {
+test("holds the message while another process is writing its dead letter", async () => {
   const overtaken = Object.create(store, {
     commit: {
       value: (batch: { readonly ledger: Operation }) =>
@@ -402,7 +402,7 @@ describe("an operation", () => {
     ]);
   });
 
-  test("an inbox, a route and `once` with the same names do not share keys", async () => {
+  test("an inbox, `once` and an operation with the same name do not share keys", async () => {
     const calls: string[] = [];
     await createInbox(store, { consumer: "charge", key: () => "o-1" }).handle(message("o-1"), () => void calls.push("inbox"));
     await once(store, { scope: "charge", key: "o-1" as never }, () => void calls.push("once"));

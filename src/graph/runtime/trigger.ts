@@ -54,7 +54,7 @@ export interface TriggerContext {
  * 3. `sender.receiveAnswer` (`worker/packet-sender.ts`) hands the claimed packet to the worker, which delivers it
  *    (`worker/packet-worker.ts`, from `#dispatch` on). Otherwise a poll of any worker claims the packet.
  *
- * An entry of mode `direct` stores nothing: its nodes are called while the caller waits (`trigger-direct.ts`).
+ * An entry of mode `direct` stores no packet, only its key, if it has one, and dead letters: its nodes are called while the caller waits (`trigger-direct.ts`).
  */
 export async function trigger(
   context: TriggerContext,

@@ -3,7 +3,7 @@ import type { Arrived } from "./arrived.js";
 import { type Consumer, type Consuming, outageBackoff, pause } from "./consuming.js";
 import { UnderWay } from "./under-way.js";
 
-/** A message of a broker that delivers it again unless it is acknowledged within a time. */
+/** A message of a broker that delivers it again unless it is acknowledged within a time limit. */
 export interface Delivery<T> extends Arrived<T> {
   /** Acknowledges the message. */
   done(): Promise<void> | void;
@@ -50,11 +50,12 @@ export function poll<T, R>(consumer: Consumer<T, R>, { extendEveryMs, take }: Po
 }
 
 /**
- * Handles a message, then acknowledges it or returns it. If the process dies on one of these lines, or the broker does not
+ * Handles a message, then acknowledges it or returns it. If the process dies at any point here, or the broker does not
  * receive the call, the broker delivers the message again, and the inbox knows whether it was handled.
  */
 async function deliver<T, R>(consumer: Consumer<T, R>, delivery: Delivery<T>, extendEveryMs: number): Promise<void> {
   const beat = setInterval(() => void attempt(consumer, delivery, () => delivery.extend()), extendEveryMs);
+  // `verdict` never rejects.
   const verdict = await consumer.verdict(delivery);
   clearInterval(beat);
   await attempt(consumer, delivery, () => ("done" in verdict ? delivery.done() : delivery.again(verdict.againMs)));

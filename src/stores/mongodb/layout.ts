@@ -97,7 +97,10 @@ export async function createIndexes({ records, audit }: Collections): Promise<vo
   await Promise.all([records.createIndexes(recordIndexes), audit.createIndexes([{ name: "record", key: { record: 1, at: 1 } }])]);
 }
 
-/** All collections must exist before a transaction writes to them: creating one takes a lock that conflicts with transactions. */
+/**
+ * Creates the collections that transactions write to: creating one later takes a lock that conflicts with transactions. `workers`
+ * is written outside of transactions.
+ */
 export async function createRunCollections({ database, runs, journal, mail, hooks, chunks }: Collections): Promise<void> {
   await Promise.all([
     runs.createIndexes(runIndexes),
@@ -106,7 +109,7 @@ export async function createRunCollections({ database, runs, journal, mail, hook
     hooks.createIndexes([{ name: "run", key: { no: 1 } }]),
     chunks.createIndexes([
       // Not unique, because then the collection could not be sharded by _id. A writer of chunks writes the run's document first, so
-      // of two concurrent writers one is repeated and finds what the other has written. (0.1.0 had a unique index "count".)
+      // of two concurrent writers one transaction is retried and finds what the other has written. (0.1.0 had a unique index "count".)
       { name: "writer", key: { no: 1, stream: 1, writer: 1, n: 1 } },
       { name: "ends", key: { ends: 1 }, sparse: true },
     ]),

@@ -24,6 +24,7 @@ export interface RunPorts extends RecoveryPorts, FailurePorts {
 /**
  * Takes one delivery from its packet to its settling, which the worker then commits:
  *
+ * 0. The mark of a packet that was lost in the memory of a dead process: report it, and call no node.
  * 1. If a worker died while it had the packet, `recovery.ts` may settle it without a call, by the edge's recovery strategy.
  * 2. Check the lease: no node is called for a packet that another worker may have.
  * 3. Run the stage (`stage.ts`): the node, and the nodes that direct edges lead to, within the time limit.

@@ -45,6 +45,7 @@ interface Suspect {
  *    delivered alone (`#deliverAlone`).
  * 3. `#dispatch`: an edge with batches collects its packets, any other packet is delivered now.
  * 4. `#deliver`: run the nodes (`delivery/run-nodes.ts`), commit the end of the packet and what it sends (`delivery/commit.ts`).
+ *    Packets of `checkpoint` edges wait for each other, and commit together.
  * 5. `#sendOn`: packets that the commit has claimed for this worker go to step 3 at once (`packet-sender.ts`).
  * 6. `#release`: free the slot; poll if packets were left behind.
  * 7. `stop`: stop claiming, wait for deliveries, release the other packets.

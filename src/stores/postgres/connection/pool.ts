@@ -3,7 +3,7 @@ import type { PgClient, PgModule } from "../driver.js";
 import { sentAgain } from "./send-again.js";
 import { beginSession, type ConnectionConfig, sessionOf, startUp } from "./session.js";
 
-/** A pool for the store's single statements, and for transactions that begin with `beginOurs`. */
+/** A pool for the store's single statements, and for transactions that begin with `beginOurs` (session.ts). */
 export function openPool(pg: PgModule, config: ConnectionConfig, max: number): pg.Pool {
   const verify = (client: pg.PoolClient, verified: (error?: Error) => void): void => {
     // The pool handles errors of idle clients only: a connection that breaks during this query must not end the process.
