@@ -1,0 +1,3 @@
+module github.com/onceflow/onceflow/sdk/go
+
+go 1.23

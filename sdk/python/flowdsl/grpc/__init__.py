@@ -1,0 +1,1 @@
+"""The node server over gRPC. Needs ``pip install flowdsl[grpc]``."""

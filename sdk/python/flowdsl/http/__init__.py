@@ -1,0 +1,1 @@
+"""The node server over HTTP/1.1."""

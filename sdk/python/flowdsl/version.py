@@ -1,0 +1,2 @@
+VERSION = "0.1.0"
+PROTOCOL = "flowdsl.node.v1"
