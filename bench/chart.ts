@@ -1,20 +1,20 @@
 import * as echarts from "echarts";
 
-/** One small panel of horizontal bars with a scale of its own: what is compared stands in one panel. */
+/** One small panel of horizontal bars with its own scale. Bars that are compared are in one panel. */
 interface Panel {
   readonly row: string;
   readonly column: string;
   readonly bars: readonly { readonly series: string; readonly value: number }[];
-  /** Instead of the chart's own, where a panel has another unit. */
+  /** Replaces the label function of the chart, for a panel with another unit. */
   readonly label?: (value: number) => string;
 }
 
 export interface ChartOptions {
   readonly title: string;
   readonly subtitle: string;
-  /** Names and colours of what is compared, in the order of the legend. */
+  /** Names and colours of the contenders, in the order of the legend. */
   readonly series: Readonly<Record<string, string>>;
-  /** Of two lines at most; the second one is printed fainter. */
+  /** Titles of two lines at most; the second line is printed fainter. */
   readonly rows: readonly string[];
   readonly columns: readonly string[];
   readonly panels: readonly Panel[];
@@ -28,13 +28,13 @@ const headHeight = 146;
 const barHeight = 26;
 const rowGap = 24;
 const gap = 28;
-/** Right of the longest bar, for its figure. */
-const labelRoom = 70;
+/** Space right of the longest bar, for its figure. */
+const labelSpace = 70;
 const ink = "#1f2937";
 const faint = "#6b7280";
 const font = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 
-/** Rows and columns of panels as an SVG on a white card, readable on any page. */
+/** Renders rows and columns of panels as an SVG on a white card, which is readable on any page. */
 export function renderPanels({ title, subtitle, series, rows, columns, panels, label }: ChartOptions): string {
   const barsMax = (row: string) => Math.max(2, ...panels.filter((p) => p.row === row).map((p) => p.bars.length));
   const topOf = (row: string) =>
@@ -58,8 +58,8 @@ export function renderPanels({ title, subtitle, series, rows, columns, panels, l
       ...rows.slice(1).map((row) => ruler(topOf(row) - rowGap / 2)),
     ],
     grid: panels.map(({ row, column, bars }) => {
-      // Panels with fewer bars are lower, so that all bars are equally thick.
-      return { left: leftOf(column), top: topOf(row), width: columnWidth - labelRoom, height: bars.length * barHeight };
+      // Panels with fewer bars are lower, so that all bars have the same height.
+      return { left: leftOf(column), top: topOf(row), width: columnWidth - labelSpace, height: bars.length * barHeight };
     }),
     xAxis: panels.map(({ bars }, gridIndex) => {
       return { type: "value", gridIndex, show: false, min: 0, max: Math.max(...bars.map((b) => b.value)) };
@@ -85,7 +85,7 @@ export function renderPanels({ title, subtitle, series, rows, columns, panels, l
       };
     }),
   });
-  // Not every viewer knows that attribute; all of them know this one.
+  // Some viewers do not support dominant-baseline; all of them support dy.
   const svg = chart.renderToSVGString().replaceAll('dominant-baseline="central"', 'dy="0.35em"');
   chart.dispose();
   return svg;
@@ -112,7 +112,7 @@ function ruler(y: number) {
   };
 }
 
-/** Drawn by hand: the built-in one belongs to series, and here a colour stands for a contender in every panel. */
+/** Drawn by hand: the built-in legend belongs to one series, but here a colour stands for the same contender in every panel. */
 function legend(series: Readonly<Record<string, string>>) {
   let x = margin;
   return Object.entries(series).flatMap(([name, color]) => {

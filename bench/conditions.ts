@@ -4,7 +4,7 @@ import { availableParallelism, cpus, loadavg, release, totalmem, type } from "no
 import { join } from "node:path";
 import { median } from "./measure.js";
 
-/** What a figure depends on besides the code, by name. No path and no host name: results are published. */
+/** The conditions of a measurement besides the code, by name. They contain no path and no host name, because results are published. */
 export type Conditions = Readonly<Record<string, string>>;
 
 export function machine(folder: string): Conditions {
@@ -13,14 +13,14 @@ export function machine(folder: string): Conditions {
     cores: `${availableParallelism()} × ${cpus()[0]?.model ?? "unknown"}`,
     memory: `${Math.round(totalmem() / 1024 ** 3)} GiB`,
     system: `${type()} ${release()}`,
-    // What others were doing: figures taken on a busy machine are good for ratios only.
+    // The load by other programs: figures from a busy machine are good for ratios only.
     "load before the run": (loadavg()[0] ?? 0).toFixed(2),
     node: process.versions.node,
     "one fdatasync of 4 KiB": `${syncMs(folder).toFixed(3)} ms (median of 200)`,
   };
 }
 
-/** The price of durability on this disk, below which no durable write can go. */
+/** The duration of one sync on this disk: no durable write can be faster. */
 function syncMs(folder: string): number {
   const file = openSync(join(folder, "sync"), "w");
   const page = Buffer.alloc(4096, 1);

@@ -6,10 +6,10 @@ import { outbox } from "./outbox/run.js";
 import { transform } from "./transform/run.js";
 import { workflow } from "./workflow/run.js";
 
-/** `npm run bench -- <name> [flags]`. Each benchmark measures ours and what it is held against in one run. */
+/** `npm run bench -- <name> [flags]`. Each benchmark measures our code and what it is compared with in one run. */
 const benches: Readonly<Record<string, (args: string[]) => Promise<void>>> = { ledger, workflow, flow, transform, http, graph, outbox };
 
-// As users run it: without the replay check of workflows.
+// As in production: without the replay check of workflows.
 process.env["NODE_ENV"] ??= "production";
 
 const [name = "", ...args] = process.argv.slice(2);

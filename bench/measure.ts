@@ -1,12 +1,12 @@
-/** One thing that is measured against others: an operation, called again and again. */
+/** An operation that is measured repeatedly and compared with others. */
 export interface Contender {
   readonly name: string;
   readonly work: () => Promise<unknown>;
-  /** A count that grows with use, such as durable flushes: reported per operation. */
+  /** A counter, such as the number of durable flushes. It is reported per operation. */
   readonly count?: () => number;
 }
 
-/** What one contender did in one round. */
+/** The figures of one contender in one round. */
 export interface Sample {
   readonly operations: number;
   readonly perSecond: number;
@@ -16,7 +16,7 @@ export interface Sample {
 }
 
 export interface Load {
-  /** Loops in this process that call at the same time, each waiting for its own answer. */
+  /** Concurrent loops in this process, each of which waits for its own answer. */
   readonly callers: number;
   readonly forMs: number;
 }
@@ -54,8 +54,8 @@ export interface RoundsOptions extends Load {
 }
 
 /**
- * All contenders in every round, and each round begins with another one: what the machine does meanwhile, and what the
- * disk has cached, falls on all of them alike. Sample i of one contender compares with sample i of another.
+ * Measures all contenders in every round, and begins each round with another one, so that other load on the machine and the
+ * state of the disk cache affect all of them alike. Sample i of one contender is comparable with sample i of another.
  */
 export async function inRounds(contenders: readonly Contender[], options: RoundsOptions): Promise<Map<string, Sample[]>> {
   const { callers, forMs, rounds, warmUpMs, onRound } = options;
@@ -71,7 +71,7 @@ export async function inRounds(contenders: readonly Contender[], options: Rounds
   return samples;
 }
 
-/** The median of every figure by itself. */
+/** The median of each figure, independently of the others. */
 export function medianSample(samples: readonly Sample[]): Sample {
   const of = (figure: (sample: Sample) => number) => median(samples.map(figure));
   const counted = samples.flatMap(({ countPerOperation }) => (countPerOperation === undefined ? [] : [countPerOperation]));
@@ -90,7 +90,7 @@ export interface Ratio {
   readonly max: number;
 }
 
-/** Ours divided by theirs, round by round: on a shared machine only what ran within the same seconds compares. */
+/** Ours divided by theirs, round by round: on a shared machine only figures from the same seconds are comparable. */
 export function ratioOf<S>(ours: readonly S[], theirs: readonly S[], figure: (sample: S) => number): Ratio {
   const ratios = ours.flatMap((sample, i) => {
     const other = theirs[i];
@@ -106,7 +106,7 @@ export function median(values: readonly number[]): number {
   );
 }
 
-/** Of values that are sorted already; the nearest rank, so that it is a value that was measured. */
+/** The percentile of sorted values by nearest rank, so that it is a measured value. */
 export function percentile(sorted: ArrayLike<number>, fraction: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN;
 }

@@ -1,8 +1,8 @@
 import cliProgress from "cli-progress";
 
-/** How far a benchmark is: a bar in a terminal, plain lines elsewhere. Results go to stdout, this to stderr. */
+/** The progress of a benchmark: a bar in a terminal, plain lines elsewhere. It is printed to stderr, results to stdout. */
 export interface Progress {
-  /** What is measured now. */
+  /** Sets what is measured now. */
   now(what: string): void;
   tick(steps?: number): void;
   end(): void;

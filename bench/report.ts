@@ -3,7 +3,7 @@ import { join } from "node:path";
 import Table from "cli-table3";
 import type { Conditions } from "./conditions.js";
 
-/** Aligned right: figures. */
+/** A column of a table. Columns with figures are aligned right. */
 interface Column {
   readonly title: string;
   readonly right?: boolean;
@@ -46,7 +46,7 @@ export function printReport({ title, conditions, sections }: Report): void {
   }
 }
 
-/** `<name>.md`, `<name>.json` and, with a chart, `<name>.svg`. */
+/** Writes `<name>.md`, `<name>.json` and, if there is a chart, `<name>.svg`. */
 export async function saveReport(report: Report, folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const { name, conditions, raw, svg } = report;

@@ -1,5 +1,5 @@
-// Writes migrations/index.ts of every store that has a schema from the .sql files beside it, so that bundlers and plain tsc
-// need nothing but modules. With --check it writes nothing, and fails if a module is not what its .sql files say.
+// Writes migrations/index.ts of every store with a schema from the .sql files in the same folder, so that bundlers and plain tsc
+// need modules only. With --check it writes nothing, and fails if a module differs from its .sql files.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -18,7 +18,7 @@ for (const store of readdirSync(stores)) {
 }
 
 if (stale.length > 0) {
-  console.error(`${stale.join(", ")}: not what the .sql files beside it say. Run: npm run build`);
+  console.error(`${stale.join(", ")}: differs from the .sql files in the same folder. Run: npm run build`);
   process.exitCode = 1;
 }
 
@@ -30,7 +30,7 @@ function moduleOf(folder) {
   for (const [i, file] of files.entries())
     if (Number(file.slice(0, 3)) !== i + 1) throw new Error(`${folder}: ${file} should have the number ${i + 1}`);
   const entries = files.map((file) => `  // ${file}\n  \`\n${escaped(readFileSync(join(folder, file), "utf8"))}\`,\n`);
-  return `// Made of the .sql files beside it by scripts/build-migrations.mjs (npm run build). Edit those.\n\n/** The migrations in their order: the first one is version 1 of the schema. */\nexport const migrations: readonly string[] = [\n${entries.join("")}];\n`;
+  return `// Generated from the .sql files in this folder by scripts/build-migrations.mjs (npm run build). Edit those.\n\n/** The migrations in their order: the first one is version 1 of the schema. */\nexport const migrations: readonly string[] = [\n${entries.join("")}];\n`;
 }
 
 function escaped(sql) {

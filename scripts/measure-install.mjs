@@ -1,4 +1,4 @@
-// Prints what `npm install onceflow` puts on a disk, and which part of onceflow needs it: the table of docs/reference/package.md.
+// Prints the size of what `npm install onceflow` installs, for each part of onceflow that needs it: the table of docs/reference/package.md.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,7 +40,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** A package, and what it brings: native packages of another platform are not installed. */
+/** A package and its dependencies. Native packages for other platforms are not installed and do not count. */
 function withDependencies(modules, name) {
   if (!existsSync(join(modules, name))) return [];
   const { dependencies = {}, optionalDependencies = {} } = JSON.parse(readFileSync(join(modules, name, "package.json"), "utf8"));

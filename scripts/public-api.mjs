@@ -77,7 +77,7 @@ function exportsOf(file) {
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The declaration that a name means in a module, followed through imports; undefined for a global or another package's. */
+/** The declaration of a name in a module, followed through imports; undefined for a global or for a name of another package. */
 function declarationIn(module, name) {
   const own = module.declarations.get(name);
   if (own) return own;
@@ -133,7 +133,7 @@ function referencesOf({ module, nodes }) {
   return found;
 }
 
-/** The text of a declaration without comments, private members and empty lines. Texts for people, which literal types repeat, are left out, too. */
+/** The text of a declaration without comments, private members and empty lines. String literals with more than three words, which are texts for people, are shortened. */
 function textOf({ module, nodes }) {
   return nodes
     .map((node) => {
@@ -168,7 +168,7 @@ function isPrivate({ accessibility }) {
   return accessibility === "private";
 }
 
-/** Visits a node and what is in it, as long as `visit` returns true. */
+/** Visits a node and its children, as long as `visit` returns true. */
 function walk(node, visit) {
   if (node === null || typeof node !== "object") return;
   if (Array.isArray(node)) for (const one of node) walk(one, visit);

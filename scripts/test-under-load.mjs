@@ -1,10 +1,10 @@
-// Runs tests while other processes keep the machine busy: `npm run test:load [-- <files>]`. A test that depends on time, and not
-// on a condition, fails here. ONCEFLOW_LOAD is the number of busy processes, 15 without it.
+// Runs tests while other processes keep the machine busy: `npm run test:load [-- <files>]`. A test that depends on timing instead
+// of a condition fails here. ONCEFLOW_LOAD is the number of busy processes (default: 15).
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
 const count = Number(process.env.ONCEFLOW_LOAD ?? 15);
-/** After that a busy process ends by itself, also when this one was killed. */
+/** A busy process ends by itself after this time, even if this process was killed. */
 const busyMsMax = 3_600_000;
 const areas = ["test/workflow", "test/graph", "test/flow", "test/inbox", "test/outbox", "test/http", "test/ledger", "test/stores", "src"];
 

@@ -1,13 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-/** Every link of the built site leads to a page of it, and to an id of that page. Links to other sites are not followed. */
+/** Checks that every link of the built site leads to one of its pages, and to an id on that page. Links to other sites are not followed. */
 const dist = join(import.meta.dirname, ".vitepress/dist");
 const files = readdirSync(dist, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".html"));
 const pages = new Map(files.map((file) => [join(dist, file), readFileSync(join(dist, file), "utf8")]));
 const ids = new Map([...pages].map(([file, html]) => [file, new Set([...html.matchAll(/\sid="([^"]*)"/g)].map(([, id]) => id))]));
 
-function leads(from, href) {
+function isValid(from, href) {
   const [path, anchor] = decodeURI(href.replaceAll("&amp;", "&")).split("#");
   const target = path === "" ? from : path.startsWith("/") ? join(dist, path) : resolve(from, "..", path);
   const file = [target, join(target, "index.html"), `${target}.html`].find((name) => pages.has(name));
@@ -19,7 +19,7 @@ let broken = 0;
 for (const [file, html] of pages) {
   const hrefs = new Set([...html.matchAll(/<a\s[^>]*?href="([^"]*)"/g)].map(([, href]) => href));
   for (const href of hrefs) {
-    if (/^[a-z]+:/.test(href) || leads(file, href)) continue;
+    if (/^[a-z]+:/.test(href) || isValid(file, href)) continue;
     console.error(`${file.slice(dist.length + 1)}: broken link ${href}`);
     broken++;
   }

@@ -1,4 +1,4 @@
-/** The anchor of a heading, as GitHub makes it, so that one link works in the repository and on the site. */
+/** The anchor of a heading, in GitHub's form, so that one link works in the repository and on the site. */
 export function slug(heading) {
   return heading
     .toLowerCase()
@@ -6,7 +6,7 @@ export function slug(heading) {
     .replaceAll(" ", "-");
 }
 
-/** Renders ```mermaid blocks by the component in .vitepress/theme, which draws them in the browser. */
+/** Renders ```mermaid blocks with the component in .vitepress/theme, which draws them in the browser. */
 export function mermaidFences(md) {
   const other = md.renderer.rules.fence;
   md.renderer.rules.fence = (tokens, index, ...rest) => {
@@ -16,7 +16,7 @@ export function mermaidFences(md) {
   };
 }
 
-/** Our pages are Markdown, not Vue templates: `{{x}}` in a sentence or in inline code is text. */
+/** Our pages are Markdown, not Vue templates: `{{x}}` in text or inline code is not interpolated. */
 export function noInterpolation(md) {
   for (const rule of ["text", "code_inline"]) {
     const other = md.renderer.rules[rule];

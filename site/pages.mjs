@@ -2,14 +2,14 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSyn
 import { dirname, extname, join, relative, resolve } from "node:path";
 
 /**
- * Which files of the repository are pages of the site, and under which address. They are copied to `pages/`, which VitePress
- * reads. Other files that a page links to (a source, an example, a folder) get a generated page in `pages/files/`, so
- * that the link works on the site as it does in the repository.
+ * Decides which files of the repository are pages of the site, and their addresses. They are copied to `pages/`, which VitePress
+ * reads. Other files that a page links to (a source file, an example, a folder) get a generated page in `pages/files/`, so that the
+ * link works on the site and in the repository.
  */
 export const root = resolve(import.meta.dirname, "..");
 const staged = join(import.meta.dirname, "pages");
 
-/** Path in the repository → path in the site, both with the ending .md. The first rule that matches counts. */
+/** Path in the repository → path in the site, both with the extension .md. The first matching rule applies. */
 const rules = [
   [/^README\.md$/, () => "index.md"],
   [/^([A-Z]+)\.md$/, (name) => `${name.toLowerCase()}.md`],
@@ -38,7 +38,7 @@ function repositoryPages() {
   return all.filter((path) => !path.includes("node_modules") && pageOf(path) !== undefined);
 }
 
-/** The file of the repository that a link of a page leads to, or undefined for a link to elsewhere. */
+/** The file of the repository that a link of a page leads to, or undefined for other links. */
 function targetOf(page, href) {
   if (/^([a-z]+:|#|\/)/.test(href)) return undefined;
   const [path, anchor] = href.split("#");
@@ -62,7 +62,7 @@ function fileAddressOf(path, isFolder) {
   return `files/${isFolder ? `${path}/index` : path.replace(/\.md$/, "")}.md`;
 }
 
-/** Fills `pages/` from the repository. Returns which file each page was copied from. */
+/** Fills `pages/` from the repository. Returns a map from each page to its source file. */
 export function stagePages() {
   const sources = new Map();
   for (const page of repositoryPages()) {
@@ -76,7 +76,7 @@ export function stagePages() {
   return sources;
 }
 
-/** Copies a file of the repository to `pages/`, and returns where it is now. */
+/** Copies a file of the repository to `pages/`, and returns the new path. */
 function copy(path, to) {
   const target = join(staged, to);
   mkdirSync(dirname(target), { recursive: true });
@@ -86,7 +86,7 @@ function copy(path, to) {
 
 const frontMatter = "---\noutline: false\nprev: false\nnext: false\n---\n";
 
-/** A page that shows a file, or lists a folder and shows all that is in it. */
+/** Writes a page that shows a file, or that lists a folder, with pages for all its files. */
 function writeFilePage(path) {
   const absolute = join(root, path);
   const isFolder = statSync(absolute).isDirectory();

@@ -2,9 +2,9 @@ import { key, once, type Store } from "onceflow";
 import { create, type Flow } from "onceflow/flow";
 import type { Contender } from "../measure.js";
 
-/** Of the flow without a key: enough that what a whole run costs does not count. */
+/** Steps of the flow without a key: enough that the fixed cost of a run does not count. */
 export const plainSteps = 10;
-/** Runs per call: one would be over before the clock has moved. */
+/** Runs per call: a single run would end before the clock advances. */
 export const plainRuns = 100;
 export const keyedSteps = 3;
 
@@ -19,7 +19,7 @@ export const names = {
 
 const functions = Array.from({ length: plainSteps }, () => async (_: unknown) => {});
 
-/** Both do the same: call ten async functions that do nothing, one after the other. */
+/** Both contenders do the same: they call ten async functions that do nothing, one after another. */
 export function plainContenders(): Contender[] {
   const flow = flowOf(plainSteps);
   const byHand = async () => {
@@ -27,16 +27,16 @@ export function plainContenders(): Contender[] {
     for (const fn of functions) await fn(context);
   };
   return [
-    { name: names.flow, work: () => again(() => flow.run(undefined)) },
-    { name: names.byHand, work: () => again(byHand) },
+    { name: names.flow, work: () => repeat(() => flow.run(undefined)) },
+    { name: names.byHand, work: () => repeat(byHand) },
   ];
 }
 
-async function again(work: () => Promise<unknown>): Promise<void> {
+async function repeat(work: () => Promise<unknown>): Promise<void> {
   for (let i = 0; i < plainRuns; i++) await work();
 }
 
-/** Three steps under a fresh key, and the least that a key can cost: a begin and a settle. */
+/** Three steps under a fresh key, beside the minimum that a key costs: a begin and a settle. */
 export async function keyedContenders(store: Store): Promise<Contender[]> {
   const flow = flowOf(keyedSteps, store);
   const count = () => store.metrics.flushes;

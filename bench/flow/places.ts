@@ -10,7 +10,7 @@ export interface Place {
 
 export async function openPlaces(folder: string): Promise<Place[]> {
   const redis = await acquire("redis");
-  if (!redis.ok) throw new Error(`no Redis to measure on: ${redis.reason}`);
+  if (!redis.ok) throw new Error(`Redis is not available: ${redis.reason}`);
   const { url, stop } = redis.running;
   return [
     await placeOf("Memory", "memory:"),

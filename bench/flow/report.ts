@@ -19,28 +19,28 @@ interface Measured {
   readonly keyed: readonly FlowCase[];
 }
 
-const wantedUs = 3;
+const targetUs = 3;
 const right = true;
 
 export function flowReport({ conditions, rounds, roundMs, plain, keyed }: Measured): Report {
   const overhead = overheadUs(plain);
-  const reached = overhead.max <= wantedUs ? "reached" : overhead.min > wantedUs ? "not reached" : "undecided";
+  const reached = overhead.max <= targetUs ? "reached" : overhead.min > targetUs ? "not reached" : "undecided";
   return {
     name: "flow",
     title: "Keyed flows",
     intro: [
-      `Without a key: a flow of ${plainSteps} steps that do nothing, beside the same functions awaited one after the other. Under a key: ${keyedSteps} steps, one run at a time, each under a fresh key, beside \`once\` with a result as large, which is the least that a key can cost.`,
-      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round. Overheads: the median of the differences within each round, the lowest and the highest in brackets.`,
+      `Without a key: a flow of ${plainSteps} steps that do nothing, compared with the same functions awaited one after another. Under a key: ${keyedSteps} steps, one run at a time, each under a fresh key, compared with \`once\` with a result of the same size, which is the minimum that a key costs.`,
+      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round. An overhead is the median of the differences within each round, with the lowest and the highest in brackets.`,
     ],
     conditions,
     sections: [
       {
         title: "Without a key",
-        columns: [{ title: "" }, { title: "wanted", right }, { title: "found", right }, { title: "" }],
+        columns: [{ title: "" }, { title: "target", right }, { title: "measured", right }, { title: "" }],
         rows: [
           [
             "overhead per step over calling the functions by hand",
-            `≤ ${wantedUs} µs`,
+            `≤ ${targetUs} µs`,
             `${overhead.median.toFixed(2)} (${overhead.min.toFixed(2)}–${overhead.max.toFixed(2)}) µs`,
             reached,
           ],
@@ -66,7 +66,7 @@ export function flowReport({ conditions, rounds, roundMs, plain, keyed }: Measur
           }),
         ),
         notes: [
-          "Round trips: flushes, as the store counts them. A durable flow makes one more for every step but the last; in memory there is nothing to outlive the process, and none.",
+          "Round trips are flushes, as the store counts them. A durable flow makes one more for every step except the last. The memory store saves no progress, because nothing outlives the process.",
         ],
       },
     ],

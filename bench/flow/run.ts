@@ -14,7 +14,7 @@ import { type FlowCase, flowReport } from "./report.js";
 const full = { rounds: 7, roundMs: 1000, warmUpMs: 300 };
 const quick = { rounds: 3, roundMs: 150, warmUpMs: 50 };
 
-/** Without a key beside the bare functions; then under keys, on each store beside `once`. */
+/** Measures flows without a key beside the bare functions, and flows under keys beside `once` on each store. */
 export async function flow(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { quick: { type: "boolean", default: false }, out: { type: "string" } } });
   const { rounds, roundMs, warmUpMs } = values.quick ? quick : full;

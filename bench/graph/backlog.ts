@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { open } from "onceflow";
 import { chainOf } from "./flows.js";
 
-/** Triggers under way at once while a queue is filled. */
+/** Concurrent triggers while a queue is filled. */
 const fillers = 512;
 
 export interface Drained {
@@ -13,7 +13,7 @@ export interface Drained {
   readonly perSecond: number;
 }
 
-/** Fills the entry of a flow while nobody works, then lets one process empty it. */
+/** Fills the entry of a flow while no worker runs, then lets one process drain it. */
 export async function drain(folder: string, packets: number, onProgress: (done: number) => void): Promise<Drained> {
   const path = join(folder, `backlog-${packets}.db`);
   const store = await open(`sqlite:${path}`);
@@ -53,7 +53,7 @@ export interface Flat {
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
-/** Sends packets through, a few hundred at a time, and looks at the memory ten times on the way. */
+/** Sends packets through a flow, a few hundred at a time, and reads the memory usage ten times. */
 export async function memoryOver(folder: string, packets: number, onProgress: (done: number) => void): Promise<Flat> {
   const path = join(folder, "memory.db");
   const store = await open(`sqlite:${path}`);

@@ -17,7 +17,7 @@ export interface Rounds {
   readonly warmUpMs: number;
 }
 
-/** Packets under way at once. */
+/** Packets in flight. */
 export const callers = 100;
 
 const cases: Readonly<Record<string, (size: Rounds) => Promise<ReadonlyMap<string, Sample[]> | undefined>>> = {
@@ -29,7 +29,7 @@ const cases: Readonly<Record<string, (size: Rounds) => Promise<ReadonlyMap<strin
 
 export const titles = Object.keys(cases);
 
-/** In a process of its own, as an application has one store: what ran before does not slow down what comes next. */
+/** Measures a case in its own process with one store, like an application: earlier cases do not slow it down. */
 export async function caseInProcess(title: string, flags: readonly string[]): Promise<GraphCase | undefined> {
   const args = [process.argv[1] as string, "graph", "--case", title, ...flags];
   const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 2 ** 28 });
@@ -37,7 +37,7 @@ export async function caseInProcess(title: string, flags: readonly string[]): Pr
   return samples === null ? undefined : { title, samples: new Map(samples) };
 }
 
-/** That process. */
+/** Runs in that process. */
 export async function printCase(title: string, size: Rounds): Promise<void> {
   const samples = await cases[title]?.(size);
   process.stdout.write(JSON.stringify(samples === undefined ? null : [...samples]));
@@ -73,7 +73,7 @@ async function onPostgres(size: Rounds): Promise<ReadonlyMap<string, Sample[]> |
   }
 }
 
-/** Each mode on a store of its own: what one keeps is not in the way of another. */
+/** Each mode has its own store, so that the data of one does not slow down another. */
 async function onStores(
   modes: readonly Mode[],
   openFor: (mode: Mode) => Promise<Store>,

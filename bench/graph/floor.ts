@@ -3,7 +3,7 @@ import { connect, sqliteDriver } from "../ledger/sqlite-floor.js";
 import type { Contender } from "../measure.js";
 import { hops } from "./flows.js";
 
-/** As many bytes as a packet of ours has. */
+/** As many bytes as one of our packets. */
 const payload = JSON.stringify({
   id: "durable-1000000",
   amount: 4200,
@@ -13,7 +13,7 @@ const payload = JSON.stringify({
 });
 
 export const floorName = "floor: one insert + one delete per hop, batched";
-export const keyedFloorName = "floor with keys: and a row of its key inserted and updated";
+export const keyedFloorName = "floor with keys: also one row per key, inserted and updated";
 
 interface Packet {
   readonly no: number;
@@ -26,7 +26,7 @@ interface Hop {
   readonly done: () => void;
 }
 
-/** Per hop one row goes and one comes; all that wait in one turn share a commit. `flush` makes it durable. */
+/** Each hop removes one row and inserts one. All hops that wait in one turn share a commit. `flush` makes them durable. */
 function batchedHops(name: string, flush: (hops: readonly Hop[]) => Promise<void> | void): Contender {
   let waiting: Hop[] = [];
   let flushing = false;
@@ -64,7 +64,7 @@ function batchedHops(name: string, flush: (hops: readonly Hop[]) => Promise<void
   return { name, work };
 }
 
-/** What a key needs at least: whose it is, of what it was asked, what became of it, until when that is kept. */
+/** The minimum columns of a key: its scope, fingerprint, owner, state, and until when it is kept. */
 const keyColumns = ["scope", "key", "fingerprint", "owner", "state", "created_at", "expires_at"].join(", ");
 const scope = "bench_keyed.idempotency_keys";
 const fingerprint = "0".repeat(64);
@@ -98,7 +98,7 @@ export async function postgresFloor(
 ): Promise<{ readonly contender: Contender; close(): Promise<void> }> {
   const client = new pg.Client(url);
   await client.connect();
-  // Planned while its tables are empty, a statement would go on scanning them, or all keys of a scope.
+  // A statement that is planned while its tables are empty would keep scanning the table, or all keys of a scope.
   await client.query("SET enable_seqscan = off");
   await client.query("CREATE TABLE floor (no bigint PRIMARY KEY, queue text NOT NULL, payload text NOT NULL)");
   await client.query(`CREATE TABLE keys (scope text, key text, fingerprint text, owner text, state text, created_at bigint, expires_at bigint,

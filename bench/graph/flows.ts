@@ -2,17 +2,17 @@ import type { Store } from "onceflow";
 import { createRuntime, NodeOutput, type Runtime } from "onceflow/graph";
 import type { Contender } from "../measure.js";
 
-/** Edges that a packet travels over: enough that its trigger and its end do not count. */
+/** Edges that a packet passes: enough that the trigger and the end do not count. */
 export const hops = 10;
 
 export type Mode = "direct" | "ephemeral" | "checkpoint" | "durable" | "keyed";
 
-/** About as much as an order has. */
+/** A payload of the size of a typical order. */
 function payloadOf(id: string) {
   return { id, amount: 4200, currency: "EUR", customer: "customer-0815", lines: [{ article: "a-1", count: 2 }] };
 }
 
-/** A chain of nodes that pass on what they get. The entry leads to the first of them, and counts as one of the hops. */
+/** A chain of nodes that forward their input. The entry leads to the first node and counts as one of the hops. */
 function documentOf(mode: Mode, edges: number): string {
   const nodes = Array.from({ length: edges + 1 }, (_, i) => {
     const ports = `inputs: { in: { packet: Order } }${i === edges ? "" : ", outputs: { out: { packet: Order } }"}`;
@@ -37,9 +37,9 @@ function documentOf(mode: Mode, edges: number): string {
 
 export interface Chain {
   readonly runtime: Runtime;
-  /** Resolves when the packet has come to the last node, and that is as durable as its edge makes it. */
+  /** Resolves when the packet has reached the last node, and this is as durable as its edge makes it. */
   readonly send: (id: string) => Promise<void>;
-  /** Without waiting for its end. */
+  /** Triggers without waiting for the end. */
   readonly put: (id: string) => Promise<unknown>;
 }
 
@@ -81,7 +81,7 @@ export async function contender(name: string, store: Store, mode: Mode): Promise
   let sent = 0;
   const count = () => store.metrics.flushes;
   if (mode !== "direct") return { name, count, work: () => send(`${mode}-${sent++}`) };
-  // One would be over before the clock has moved.
+  // A single run would end before the clock advances.
   return {
     name,
     work: async () => {

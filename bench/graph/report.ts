@@ -21,17 +21,17 @@ interface Measured {
   readonly flat: Flat | undefined;
 }
 
-const wanted = { direct: 500_000, floor: 0.5, backlog: 0.7 };
+const targets = { direct: 500_000, floor: 0.5, backlog: 0.7 };
 const right = true;
 
 export function graphReport({ conditions, rounds, roundMs, callers, cases, drained, flat }: Measured): Report {
-  const sections: Section[] = [wantedSection(cases, drained, flat), modesSection(cases)];
+  const sections: Section[] = [targetSection(cases, drained, flat), modesSection(cases)];
   return {
     name: "graph",
     title: "Flow graphs",
     intro: [
-      `A chain of ${hops} nodes that pass on what they get, ${callers} packets under way at once; direct calls one after the other. A packet is delivered over an edge, or comes in at the entry: that is one hop. The floor of a store is one row inserted and one deleted per hop, on a table with nothing but a primary key, all that wait in one commit; beside keyed edges also a row per key, inserted and updated.`,
-      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders of a store take turns, in a process of its own for every store. A ratio is the median of the ratios within each round, the lowest and the highest in brackets.`,
+      `A chain of ${hops} nodes that forward their input, with ${callers} packets in flight; direct calls run one after another. One hop is a packet that enters at the entry or is delivered over an edge. The floor of a store is one row inserted and one row deleted per hop, in a table with a primary key only, with one commit for all hops that wait; for keyed edges also one row per key, inserted and updated.`,
+      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders of a store take turns, in a separate process for each store. A ratio is the median of the ratios within each round, with the lowest and the highest in brackets.`,
     ],
     conditions,
     sections,
@@ -44,13 +44,13 @@ function hopsPerSecond(name: string): (sample: Sample) => number {
   return ({ perSecond }) => perSecond * hops * (name === "direct" ? directRuns : 1);
 }
 
-function wantedSection(cases: readonly GraphCase[], drained: readonly Drained[], flat: Flat | undefined): Section {
+function targetSection(cases: readonly GraphCase[], drained: readonly Drained[], flat: Flat | undefined): Section {
   const direct = cases.find(({ title }) => title === "Direct")?.samples.get("direct") ?? [];
   const directRate = median(direct.map(hopsPerSecond("direct")));
   const sqlite = toFloor(cases.find(({ title }) => title === "SQLite"));
   const rows = [
-    ["direct, hops per second", `≥ ${rate(wanted.direct)}`, rate(directRate), verdict(directRate >= wanted.direct)],
-    ["durable hop on SQLite ÷ its floor", `≥ ${wanted.floor}`, ratioText(sqlite), verdict((sqlite?.median ?? 0) >= wanted.floor)],
+    ["direct, hops per second", `≥ ${rate(targets.direct)}`, rate(directRate), verdict(directRate >= targets.direct)],
+    ["durable hop on SQLite ÷ its floor", `≥ ${targets.floor}`, ratioText(sqlite), verdict((sqlite?.median ?? 0) >= targets.floor)],
   ];
   const [short, long] = drained;
   if (short && long) {
@@ -58,9 +58,9 @@ function wantedSection(cases: readonly GraphCase[], drained: readonly Drained[],
     const what = `a backlog of ${long.packets.toLocaleString("en")} ÷ one of ${short.packets.toLocaleString("en")}, packets drained per second`;
     rows.push([
       what,
-      `≥ ${wanted.backlog}`,
+      `≥ ${targets.backlog}`,
       `${ratio.toFixed(2)} (${rate(long.perSecond)} ÷ ${rate(short.perSecond)})`,
-      verdict(ratio >= wanted.backlog),
+      verdict(ratio >= targets.backlog),
     ]);
   }
   if (flat) {
@@ -70,8 +70,8 @@ function wantedSection(cases: readonly GraphCase[], drained: readonly Drained[],
     rows.push([what, "flat", `${last.toFixed(1)} MB, ${first.toFixed(1)} MB`, verdict(last <= first * 1.1 + 2)]);
   }
   return {
-    title: "Wanted and found",
-    columns: [{ title: "" }, { title: "wanted", right }, { title: "found", right }, { title: "" }],
+    title: "Targets",
+    columns: [{ title: "" }, { title: "target", right }, { title: "measured", right }, { title: "" }],
     rows,
   };
 }
@@ -113,7 +113,7 @@ function modesSection(cases: readonly GraphCase[]): Section {
       { title: "flushes per hop", right },
     ],
     rows,
-    notes: ["keyed: durable, and every edge has an idempotencyKey, whose record begins with the packet and is completed with it."],
+    notes: ["keyed: durable edges with an idempotencyKey. The record of the key is begun and completed together with the packet."],
   };
 }
 
@@ -124,7 +124,7 @@ function chart(cases: readonly GraphCase[]): string {
   const names = [...new Set(shown.flatMap(({ samples }) => [...samples.keys()]))];
   return renderPanels({
     title: "Flow graphs: hops per second",
-    subtitle: `a chain of ${hops} nodes; higher is better; every row has a scale of its own`,
+    subtitle: `a chain of ${hops} nodes; higher is better; every row has its own scale`,
     series: Object.fromEntries(names.map((name, i) => [name, colours[i % colours.length] ?? "#64748b"])),
     rows: shown.map(({ title }) => title),
     columns: ["hops per second"],

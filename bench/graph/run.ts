@@ -13,7 +13,7 @@ import { type GraphCase, graphReport } from "./report.js";
 const full = { rounds: 5, roundMs: 3000, warmUpMs: 2000, short: 10_000, long: 1_000_000, flat: 1_000_000 };
 const quick = { rounds: 2, roundMs: 400, warmUpMs: 100, short: 1000, long: 10_000, flat: 10_000 };
 
-/** Every mode on every store beside the least that a hop can cost there; a long backlog; memory over a long run. */
+/** Measures every mode on every store beside the minimum cost of a hop there, a long backlog, and the memory over a long run. */
 export async function graph(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 
-/** The cheapest client there is: what is measured shares the process with it. */
+/** A client with little overhead, because it shares the process with the measured server. */
 export class Client {
   readonly #agent = new Agent({ keepAlive: true });
 

@@ -21,7 +21,7 @@ export interface Bench {
   readonly close: () => Promise<void>;
 }
 
-/** The same route without and with keys; `peerUrl`: the peer's Redis. */
+/** The same route without and with keys. `peerUrl` is the Redis of the peer. */
 export async function prepare(storeUrl: string, peerUrl?: string): Promise<Bench> {
   const client = new Client();
   const store = await open(storeUrl);
@@ -33,7 +33,7 @@ export async function prepare(storeUrl: string, peerUrl?: string): Promise<Bench
   let made = 0;
   const post = async (url: string, key: string) => {
     const status = await client.post(url, key, body);
-    if (status !== 201) throw new Error(`answered ${status}`);
+    if (status !== 201) throw new Error(`the server answered ${status}`);
   };
   const fresh = (name: string, url: string): Contender => ({
     name,

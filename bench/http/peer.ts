@@ -2,13 +2,13 @@ import { Idempotency } from "@node-idempotency/core";
 import type { RequestHandler } from "express";
 import { createClient } from "redis";
 
-/** The package that has this type is a dependency of the peer, not of ours. */
+/** The type is taken from here because its package is a dependency of the peer, not of this package. */
 type StorageAdapter = ConstructorParameters<typeof Idempotency>[0];
 
 /**
- * A middleware around @node-idempotency/core, as its own plugins are made: a lock by SET NX, the response by SET, a hash of
- * the body. It has no leases (who dies leaves 409 until the key expires), no fence, and does not wait for the response to
- * be stored before it is sent; here it does, as ours does.
+ * A middleware around @node-idempotency/core, built like its own plugins: a lock by SET NX, the response by SET, a hash of the
+ * body. It has no leases (a process that dies leaves 409 until the key expires) and no fence. Its plugins do not wait until the
+ * response is stored before they send it; this middleware waits, like ours.
  */
 export async function peer(url: string): Promise<{ readonly middleware: RequestHandler; readonly close: () => Promise<void> }> {
   const client = createClient({ url });

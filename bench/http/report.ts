@@ -29,8 +29,8 @@ export function httpReport({ conditions, rounds, roundMs, callers, cases, storm 
     name: "http",
     title: "Idempotency keys over HTTP",
     intro: [
-      `One Express route that does nothing but answer, without and with keys, by ${callers} callers at a time over loopback, client and server in one process. The peer is @node-idempotency/core on the same Redis; it has no lease and no fence: a process that dies leaves its key locked until it expires.`,
-      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round, the lowest and the highest in brackets. Round trips: flushes per request; one flush carries what waits at the same time, so that they are fewer than the 2 of a first request and the 1 of a replay, which a test counts one by one.`,
+      `One Express route that only answers, without and with keys, called by ${callers} concurrent callers over loopback, with client and server in one process. The peer is @node-idempotency/core on the same Redis. It has no lease and no fence: a process that dies leaves its key locked until it expires.`,
+      `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round, with the lowest and the highest in brackets. Round trips are flushes per request. One flush carries all requests that wait at the same time, so there are fewer than the 2 of a single first request and the 1 of a single replay, which a test counts.`,
     ],
     conditions,
     sections: [
@@ -56,8 +56,8 @@ export function httpReport({ conditions, rounds, roundMs, callers, cases, storm 
         notes: cases.flatMap(({ title, samples }) => versusPeer(title, samples)),
       },
       {
-        title: `${storm.requests.toLocaleString("en")} duplicates of one key at once`,
-        columns: [{ title: "" }, { title: "wanted", right }, { title: "found", right }],
+        title: `${storm.requests.toLocaleString("en")} concurrent duplicates of one key`,
+        columns: [{ title: "" }, { title: "target", right }, { title: "measured", right }],
         rows: [
           ["executions", "1", String(storm.executions)],
           ["different answers", "1", String(storm.answers)],

@@ -16,7 +16,7 @@ const full = { rounds: 7, roundMs: 1000, warmUpMs: 300, duplicates: 10_000 };
 const quick = { rounds: 3, roundMs: 150, warmUpMs: 50, duplicates: 1000 };
 const callers = 16;
 
-/** On each store without and with keys; on Redis beside a peer. */
+/** Measures each store without and with keys, and on Redis beside a peer. */
 export async function http(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { quick: { type: "boolean", default: false }, out: { type: "string" } } });
   const { rounds, roundMs, warmUpMs, duplicates } = values.quick ? quick : full;
@@ -24,8 +24,8 @@ export async function http(args: string[]): Promise<void> {
   const [postgres, redis] = [await acquire("postgres"), await acquire("redis")];
   const progress = startProgress(rounds * (3 + 3 + 5) + 1);
   try {
-    if (!postgres.ok) throw new Error(`no PostgreSQL to measure on: ${postgres.reason}`);
-    if (!redis.ok) throw new Error(`no Redis to measure on: ${redis.reason}`);
+    if (!postgres.ok) throw new Error(`PostgreSQL is not available: ${postgres.reason}`);
+    if (!redis.ok) throw new Error(`Redis is not available: ${redis.reason}`);
     const places: readonly [string, string, string?][] = [
       ["SQLite", `sqlite:${join(folder, "http.db")}`],
       ["PostgreSQL", postgres.running.url],
@@ -39,7 +39,7 @@ export async function http(args: string[]): Promise<void> {
       await bench.close();
       cases.push({ title, samples });
     }
-    progress.now("duplicates at once");
+    progress.now("concurrent duplicates");
     const stormed = await storm(`sqlite:${join(folder, "storm.db")}`, duplicates);
     progress.end();
     const conditions = {

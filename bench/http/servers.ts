@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import express, { type RequestHandler } from "express";
 
-/** An app with one route, which does nothing but answer. */
+/** An app with one route, which only answers. */
 export async function serveShop(middleware?: RequestHandler): Promise<{ readonly url: string; readonly close: () => Promise<void> }> {
   const app = express();
   app.use(express.json());

@@ -7,11 +7,11 @@ export interface Storm {
   readonly answers: number;
   readonly tookMs: number;
   readonly flushes: number;
-  /** At the height of it, over what there was before. */
+  /** Heap per request while all of them wait, less the heap before. */
   readonly heapBytesPerRequest: number;
 }
 
-/** Duplicates of one key, all at once, which wait for the one answer. Without sockets: there would be no ports for them. */
+/** Sends duplicates of one key, all at once, which wait for one answer. It uses no sockets, because there are not enough ports. */
 export async function storm(url: string, requests: number): Promise<Storm> {
   const store = await open(url);
   let executions = 0;
@@ -33,7 +33,7 @@ export async function storm(url: string, requests: number): Promise<Storm> {
     Array.from({ length: requests }, async () => (await handler(new Request("http://shop.test/", init))).text()),
   );
   const tookMs = performance.now() - startedAt;
-  const told = { requests, executions, answers: new Set(answers).size, tookMs, flushes: store.metrics.flushes - flushes };
+  const measured = { requests, executions, answers: new Set(answers).size, tookMs, flushes: store.metrics.flushes - flushes };
   await store.close();
-  return { ...told, heapBytesPerRequest: Math.max(0, heap - before) / requests };
+  return { ...measured, heapBytesPerRequest: Math.max(0, heap - before) / requests };
 }

@@ -5,7 +5,7 @@ import { names } from "./subject.js";
 
 const owner = { S: "floor:1" };
 
-/** What a minimal correct implementation sends: one conditional write to begin, one to settle. */
+/** The requests of a minimal correct implementation: one conditional write to begin, one to settle. */
 export class DynamoFloor {
   readonly #client: DynamoDBClient;
   readonly #table: string;

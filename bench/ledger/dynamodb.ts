@@ -7,13 +7,13 @@ import { DynamoFloor } from "./dynamodb-floor.js";
 import { ours } from "./ours.js";
 import type { Subject } from "./subject.js";
 
-/** More would take it an hour: the emulator is slow, and what is looked for shows earlier. */
+/** With more keys the slow emulator would take an hour, and growth of memory shows earlier. */
 const keysMax = 20_000;
 
-/** A private DynamoDB Local in memory. What AWS would take, and how much of it is the way there, it does not tell. */
+/** A private DynamoDB Local in memory. Its figures do not show how long AWS takes, or which part of that is the network. */
 export async function dynamoSubject(): Promise<Subject> {
   const acquired = await acquire("dynamodb");
-  if (!acquired.ok) throw new Error(`no DynamoDB Local to measure on: ${acquired.reason}`);
+  if (!acquired.ok) throw new Error(`DynamoDB Local is not available: ${acquired.reason}`);
   const { url, stop } = acquired.running;
   return {
     name: "dynamodb",
@@ -41,7 +41,7 @@ export async function dynamoSubject(): Promise<Subject> {
   };
 }
 
-/** With the settings of the store's own client: what is compared is what comes on top of the driver. */
+/** A client with the settings of the store's own client, so that the difference is what the store adds to the driver. */
 function sameClient(url: string): DynamoDBClient {
   const { hostname, username, password, searchParams } = new URL(url);
   const agent = { keepAlive: true, maxSockets: 48 };

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { FromChild, MemorySample } from "./many-keys-child.js";
 import type { StoreName, Subject } from "./subject.js";
 
-/** What a process and a store need after so many distinct keys. */
+/** The memory of a process and the size of a store after this many distinct keys. */
 export interface ManyKeys {
   readonly store: StoreName;
   readonly keys: number;
@@ -12,7 +12,7 @@ export interface ManyKeys {
   /** Growth from the first sample (nothing executed yet) to the last. */
   readonly heapGrowthBytes: number;
   readonly rssGrowthBytes: number;
-  /** Growth from a tenth of the keys to all of them: what depends on their number, without warming up. */
+  /** Growth from a tenth of the keys to all of them: the part that depends on the number of keys, without the warm-up. */
   readonly laterHeapGrowthBytes: number;
   readonly laterRssGrowthBytes: number;
   readonly storedBytes: number | undefined;
@@ -50,7 +50,7 @@ function inChild(url: string, keys: number, onShare: () => void): Promise<Measur
     child.on("error", reject);
     child.on("exit", (code) => {
       if (measured) resolve(measured);
-      else reject(new Error(`the process that was to execute ${keys} keys ended with code ${code}`));
+      else reject(new Error(`the process that executes ${keys} keys ended with code ${code}`));
     });
   });
 }

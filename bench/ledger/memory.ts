@@ -2,7 +2,7 @@ import { open } from "onceflow";
 import { ours } from "./ours.js";
 import type { Subject } from "./subject.js";
 
-/** No driver, so no floor: what the library itself costs, without any input or output. */
+/** There is no driver, so there is no floor: this is the cost of the library itself, without any I/O. */
 export function memorySubject(): Subject {
   return {
     name: "memory",

@@ -13,7 +13,7 @@ interface Floor {
 
 const owner = "floor:1";
 
-/** The least that is correct: who may begin is decided in the write, and the lease is on the server's clock. */
+/** The minimum that is correct: the write itself decides whether the key can begin, and the lease uses the server's clock. */
 const begin = [
   {
     $replaceWith: {

@@ -6,13 +6,13 @@ import { MongoFloor } from "./mongodb-floor.js";
 import { ours } from "./ours.js";
 import type { Subject } from "./subject.js";
 
-/** The emulator keeps everything in memory, and evaluates pipelines in JavaScript: more would take it an hour. */
+/** The emulator keeps everything in memory and evaluates pipelines in JavaScript: with more keys it would take an hour. */
 const keysMax = 20_000;
 
-/** The emulator of the tests, or a real server that is given. What comes on top of the driver and the server shows on both. */
+/** The emulator of the tests, or a given real server. Both show what the store adds to driver and server. */
 export async function mongoSubject(): Promise<Subject> {
   const acquired = await acquire("mongodb");
-  if (!acquired.ok) throw new Error(`no MongoDB to measure on: ${acquired.reason}`);
+  if (!acquired.ok) throw new Error(`MongoDB is not available: ${acquired.reason}`);
   const { url, from, stop } = acquired.running;
   let prefixes = 0;
   const emptyUrl = async () => {

@@ -2,13 +2,13 @@ import { key, once, type Store } from "onceflow";
 import { type Contender, measure } from "../measure.js";
 import { type Kind, names } from "./subject.js";
 
-/** What every handler returns and every floor stores. */
+/** The value that every handler returns and every floor stores. */
 export const result = { charge: "ch_1", paid: true };
 export const outcome = JSON.stringify(result);
 
 export type Keys = () => string;
 
-/** Fresh keys, for ours and for the floors alike. */
+/** Returns fresh keys, for our store and for the floors. */
 export function freshKeys(prefix = "charge"): Keys {
   let made = 0;
   return () => {
@@ -17,7 +17,7 @@ export function freshKeys(prefix = "charge"): Keys {
   };
 }
 
-/** The same few keys round and round: more of them than there are callers, so that no two ask for one at the same time. */
+/** Cycles through the same keys. There are more keys than callers, so that no two callers ask for one at the same time. */
 export const settledCount = 1000;
 
 export function settledKeys(): Keys {
@@ -55,7 +55,7 @@ export async function settleAll(store: Store): Promise<void> {
   await times(settledCount, 64, executes(store, keys));
 }
 
-/** A fixed number of calls, so many at a time. */
+/** Makes a fixed number of calls with this many callers. */
 export async function times(count: number, callers: number, work: () => Promise<unknown>): Promise<void> {
   let left = count;
   const caller = async () => {
@@ -67,7 +67,7 @@ export async function times(count: number, callers: number, work: () => Promise<
   await Promise.all(Array.from({ length: callers }, caller));
 }
 
-/** The variant with the highest rate, tried one after the other. */
+/** Tries the variants one after another, and returns the one with the highest rate. */
 export async function fastest(variants: readonly Contender[], callers: number, tryMs: number): Promise<Contender> {
   let best: { readonly contender: Contender; readonly perSecond: number } | undefined;
   for (const contender of variants) {
@@ -75,6 +75,6 @@ export async function fastest(variants: readonly Contender[], callers: number, t
     const { perSecond } = await measure(contender, { callers, forMs: tryMs });
     if (best === undefined || perSecond > best.perSecond) best = { contender, perSecond };
   }
-  if (best === undefined) throw new Error("there was nothing to choose from");
+  if (best === undefined) throw new Error("there are no variants to choose from");
   return best.contender;
 }

@@ -3,7 +3,7 @@ import pg from "pg";
 import { executes, freshKeys, replays, settleAll, times } from "./ours.js";
 import type { ReplayWrites } from "./subject.js";
 
-/** On a connection of its own, which is gone afterwards: so it is never among those that are counted. */
+/** Asks on a new connection, which is closed afterwards, so that it is not counted. */
 export async function ask<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -20,13 +20,13 @@ interface Counters {
   readonly logBytes: number;
 }
 
-/** The server's own housekeeping also writes, now and then. It only adds: a window without it is looked for this often. */
+/** The server's own maintenance also writes now and then. It only adds to the counters, so up to this many windows are tried to find one without it. */
 const windowsMax = 5;
 const closeMsMax = 10_000;
 
 export async function countReplayWrites(url: string, replayCount: number): Promise<ReplayWrites> {
   await during(url, settleAll);
-  // A read tidies up pages with dead rows, which is logged. That is PostgreSQL's housekeeping too, so it is done before.
+  // A read prunes pages with dead rows, which is logged. That is maintenance of PostgreSQL, too, so it is done before.
   await ask(url, "VACUUM");
   await ask(url, "CHECKPOINT");
   let byReplays = await during(url, (store) => times(replayCount, 64, replays(store)));
@@ -45,7 +45,7 @@ export async function countReplayWrites(url: string, replayCount: number): Promi
   };
 }
 
-/** Rows of our own tables are nobody's housekeeping: one written in any window counts. */
+/** Maintenance never writes rows of our tables: a row written in any window counts. */
 function least(a: Counters, b: Counters): Counters {
   return {
     rows: Math.max(a.rows, b.rows),
@@ -55,8 +55,8 @@ function least(a: Counters, b: Counters): Counters {
 }
 
 /**
- * Row counters are complete only when the connection that caused them has ended, so they are read around the store's
- * whole life; log position and transaction numbers are exact at any time, and opening the store is not part of the work.
+ * Row counters are complete only when the connection that caused them has ended, so they are read before the store is opened and
+ * after it is closed. Log position and transaction numbers are exact at any time, and are read without the opening of the store.
  */
 async function during(url: string, work: (store: Store) => Promise<void>): Promise<Counters> {
   const rowsBefore = await rowsWritten(url);

@@ -14,7 +14,7 @@ const upsert = {
     ON CONFLICT (key) DO UPDATE SET state = excluded.state, outcome = excluded.outcome WHERE f.owner = excluded.owner`,
 };
 
-/** More connections than callers are of no use; fewer may be faster, because a commit then waits for fewer others. */
+/** More connections than callers are useless. Fewer may be faster, because a commit then waits for fewer others. */
 const poolSizes: Readonly<Record<Callers, readonly number[]>> = { 1: [1], 64: [1, 8, 16, 32] };
 
 interface Write {
@@ -45,7 +45,7 @@ export class PostgresFloor {
     );
   }
 
-  /** Two prepared statements, each committed by itself, on as many connections as are best. */
+  /** Two prepared statements, each committed by itself, on the best number of connections. */
   bare(callers: Callers, tryMs: number): Promise<Chosen> {
     return this.#best(callers, tryMs, names.bare, (pool) => async () => {
       const key = this.#keys();
@@ -63,7 +63,7 @@ export class PostgresFloor {
     return await this.#best(callers, tryMs, names.read, (pool) => () => pool.query({ ...select, values: [next()] }));
   }
 
-  /** One prepared statement over arrays for all that wait; one flush in flight. */
+  /** One prepared statement over arrays for all waiting writes, with one flush in flight. */
   batched(): Contender {
     const pool = this.#pool(1);
     let waiting: Write[] = [];
@@ -74,7 +74,7 @@ export class PostgresFloor {
       setImmediate(() => void flush());
     };
     const flush = async () => {
-      // In one order, as any batch has to be that is not to deadlock with another one.
+      // Sorted, because two batches with different orders could deadlock.
       const batch = waiting.sort((a, b) => (a.key < b.key ? -1 : 1));
       waiting = [];
       try {

@@ -6,10 +6,10 @@ import { ask, countReplayWrites } from "./postgres-counters.js";
 import { PostgresFloor } from "./postgres-floor.js";
 import type { Subject } from "./subject.js";
 
-/** A private server with its own folder and port, so that its counters are ours alone. */
+/** A private server with its own folder and port, so that its counters count our work only. */
 export async function postgresSubject(): Promise<Subject> {
   const acquired = await acquire("postgres");
-  if (!acquired.ok) throw new Error(`no PostgreSQL to measure on: ${acquired.reason}`);
+  if (!acquired.ok) throw new Error(`PostgreSQL is not available: ${acquired.reason}`);
   const { running } = acquired;
   const [server] = await ask<{ server_version: string }>(running.url, "SHOW server_version");
   let databases = 0;
@@ -21,7 +21,7 @@ export async function postgresSubject(): Promise<Subject> {
     url.pathname = `/${name}`;
     return url.href;
   };
-  // What is left behind would be vacuumed while something else is being measured.
+  // Data that is left behind would be vacuumed during a later measurement.
   const drop = async (url: string) => void (await ask(running.url, `DROP DATABASE ${new URL(url).pathname.slice(1)} WITH (FORCE)`));
   return {
     name: "postgres",
@@ -54,8 +54,8 @@ export async function postgresSubject(): Promise<Subject> {
       return counted;
     },
     async storedBytes(url) {
-      const ofOurs = "relkind = 'r' AND relnamespace = 'onceflow'::regnamespace";
-      const [row] = await ask<{ bytes: string }>(url, `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class WHERE ${ofOurs}`);
+      const ourTables = "relkind = 'r' AND relnamespace = 'onceflow'::regnamespace";
+      const [row] = await ask<{ bytes: string }>(url, `SELECT sum(pg_total_relation_size(oid)) AS bytes FROM pg_class WHERE ${ourTables}`);
       await drop(url);
       return Number(row?.bytes);
     },

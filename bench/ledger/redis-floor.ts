@@ -5,7 +5,7 @@ import { names } from "./subject.js";
 
 const owner = "floor:1";
 
-/** Begin: nothing may be there, and what is there is told. Settle: by its owner only. */
+/** Begin: writes only if the key does not exist, and otherwise returns the record. Settle: by the owner only. */
 const scripts = {
   begin: `if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('HGETALL', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'state', 'running', 'owner', ARGV[1]) return 1`,
@@ -13,7 +13,7 @@ redis.call('HSET', KEYS[1], 'state', 'running', 'owner', ARGV[1]) return 1`,
 redis.call('HSET', KEYS[1], 'state', 'completed', 'outcome', ARGV[2]) return 1`,
 };
 
-/** What a minimal correct implementation sends: a script to begin, one to settle. The driver pipelines what comes at once. */
+/** The requests of a minimal correct implementation: one script to begin, one to settle. The driver pipelines concurrent requests. */
 export class RedisFloor {
   readonly #client;
   readonly #keys = freshKeys("floor");

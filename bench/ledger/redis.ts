@@ -8,17 +8,17 @@ import { executes, freshKeys, ours, replays, result, settleAll, times } from "./
 import { RedisFloor } from "./redis-floor.js";
 import { names, type ReplayWrites, type Subject } from "./subject.js";
 
-/** All of them are in its memory. */
+/** All keys are in the memory of the server. */
 const keysMax = 200_000;
 
 interface PeerModule {
   open(url: string, result: unknown): Promise<{ work(key: string): Promise<unknown>; close(): Promise<unknown> }>;
 }
 
-/** A private server that answers when the disk has it, for ours, for the floor and for the peer. */
+/** A private server that acknowledges a write when it is on disk, for our store, the floor and the peer. */
 export async function redisSubject(): Promise<Subject> {
   const acquired = await acquire("redis");
-  if (!acquired.ok) throw new Error(`no Redis to measure on: ${acquired.reason}`);
+  if (!acquired.ok) throw new Error(`Redis is not available: ${acquired.reason}`);
   const { url, stop } = acquired.running;
   const client = createClient({ url });
   await client.connect();

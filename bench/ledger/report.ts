@@ -35,7 +35,7 @@ export function ledgerReport(measured: Measured): Report {
     name: "ledger",
     title: "The ledger against its floor",
     intro: [
-      "`once` with a handler that does nothing, against the same driver doing the bare two statements (INSERT, then UPDATE by key and owner) with the same durability, in the same run. *Bare* makes each statement durable by itself; *batched* lets all that wait share one transaction (SQLite) or one statement over arrays (PostgreSQL), with no semantics on top. DynamoDB has no batches of conditional writes, and those of MongoDB do not tell what became of each: their floors are the bare two requests. MongoDB is an emulator, which evaluates what is sent to it in JavaScript. A replay is held against one read by key.",
+      "`once` with a handler that does nothing, compared with the same driver executing two bare statements (INSERT, then UPDATE by key and owner) with the same durability, in the same run. *Bare* makes each statement durable by itself; *batched* lets all waiting statements share one transaction (SQLite) or one statement over arrays (PostgreSQL), and does nothing else. DynamoDB has no batches of conditional writes, and a batch of MongoDB does not report the outcome of each write: their floors are the two bare requests. MongoDB is an emulator, which evaluates requests in JavaScript. A replay is compared with one read by key.",
       `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round, with the lowest and the highest in brackets where shown. Callers are concurrent loops in one process.`,
     ],
     conditions,
@@ -53,7 +53,7 @@ export function ledgerReport(measured: Measured): Report {
 function targetSection(targets: readonly Target[]): Section {
   return {
     title: "Targets",
-    columns: [{ title: "store" }, { title: "target" }, { title: "wanted" }, { title: "found" }, { title: "" }],
+    columns: [{ title: "store" }, { title: "target" }, { title: "required" }, { title: "measured" }, { title: "" }],
     rows: targets.map(({ store, what, wanted, found, reached }) => [
       titles[store],
       what,
@@ -95,7 +95,7 @@ function throughputSection(cases: readonly Case[]): Section {
 
 function replaySection(replayWrites: Measured["replayWrites"]): Section {
   return {
-    title: "What replays write",
+    title: "Writes of replays",
     columns: [
       { title: "store" },
       { title: "counter" },
@@ -136,7 +136,7 @@ function memorySection(manyKeys: readonly ManyKeys[]): Section {
       m.storedBytes === undefined ? "" : `${rate(m.storedBytes / m.keys)} B`,
     ]),
     notes: [
-      "Each store in a process of its own, 256 callers; heap after a full garbage collection. Stored: table and indexes, once the store is closed.",
+      "Each store has its own process and 256 callers. Heap is read after a full garbage collection. Stored is the size of tables and indexes after the store is closed.",
     ],
   };
 }
@@ -153,7 +153,7 @@ function chart(cases: readonly Case[], rounds: number, roundMs: number): string 
   const rowOf = ({ kind, callers }: Pick<Case, "kind" | "callers">) => `${kind}\n${callers} ${callers === 1 ? "caller" : "callers"}`;
   const order = Object.keys(palette);
   return renderPanels({
-    title: "once() against the bare driver: operations per second",
+    title: "once() compared with the bare driver: operations per second",
     subtitle: `Higher is better; every panel has its own scale. Medians of ${rounds} interleaved rounds of ${roundMs / 1000} s in one run.`,
     series: palette,
     rows: kinds.flatMap((kind) => callerCounts.map((callers) => rowOf({ kind, callers }))),

@@ -25,9 +25,9 @@ interface Plan {
   readonly warmUpMs: number;
   readonly tryMs: number;
   readonly replays: number;
-  /** 0: the memory of many keys is not measured. */
+  /** With 0 keys, the memory of many keys is not measured. */
   readonly keys: number;
-  /** Where results are saved; undefined: they are only printed. */
+  /** The folder for the results; undefined if they are only printed. */
   readonly out: string | undefined;
 }
 
@@ -35,7 +35,7 @@ const full = { rounds: 5, roundMs: 1500, warmUpMs: 400, tryMs: 1000, replays: 10
 const quick = { rounds: 3, roundMs: 200, warmUpMs: 50, tryMs: 100, replays: 2000, keys: 20_000 };
 const sharesOfKeys = 20;
 
-/** open → for each store: floors and ours in rounds, what replays write, memory with many keys → report. */
+/** For each store: floors and ours in rounds, writes of replays, memory with many keys. Then the report. */
 export async function ledger(args: string[]): Promise<void> {
   const plan = parsePlan(args);
   const folder = await mkdtemp(join(tmpdir(), "onceflow-bench-"));
@@ -65,9 +65,9 @@ function parsePlan(args: string[]): Plan {
   });
   const stores = storeNames.filter((name) => values.store === undefined || values.store.includes(name));
   const keys = values["no-memory"] ? 0 : Number(values.keys ?? (values.quick ? quick : full).keys);
-  if (stores.length !== (values.store?.length ?? storeNames.length)) throw new Error(`--store is one of ${storeNames.join(", ")}`);
-  if (!Number.isInteger(keys) || keys < 0) throw new Error("--keys is a whole number");
-  // A part of the whole, or a hurried one, must not replace the figures that are kept.
+  if (stores.length !== (values.store?.length ?? storeNames.length)) throw new Error(`--store must be one of ${storeNames.join(", ")}`);
+  if (!Number.isInteger(keys) || keys < 0) throw new Error("--keys must be a whole number");
+  // A partial or quick run must not replace the published figures.
   const whole = !values.quick && stores.length === storeNames.length && keys === full.keys;
   const out = values.out ?? (whole ? fileURLToPath(new URL("../../../bench/results/", import.meta.url)) : undefined);
   return { ...(values.quick ? quick : full), stores, keys, out };
@@ -91,7 +91,7 @@ async function measureStores(plan: Plan, folder: string, progress: Progress): Pr
     try {
       conditions = { ...conditions, ...subject.conditions };
       cases.push(...(await measureCases(subject, plan, progress)));
-      progress.now(`${name}: what replays write`);
+      progress.now(`${name}: writes of replays`);
       const counted = await subject.countReplayWrites?.(plan.replays);
       if (counted) replayWrites.push({ store: name, ...counted });
       progress.tick();

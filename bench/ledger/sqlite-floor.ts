@@ -3,7 +3,7 @@ import type { Contender } from "../measure.js";
 import { freshKeys, outcome, settledCount, settledKeys } from "./ours.js";
 import { names } from "./subject.js";
 
-/** Of both drivers, what is used here. */
+/** The part of both drivers that is used here. */
 export interface Sqlite {
   prepare(sql: string): { run(...values: unknown[]): unknown; get(...values: unknown[]): unknown };
   exec(sql: string): unknown;
@@ -12,7 +12,7 @@ export interface Sqlite {
 
 export type SqliteDriver = "node:sqlite" | "@photostructure/sqlite";
 
-/** The driver that the store takes by itself on this Node. */
+/** The driver that the store uses by default on this Node. */
 export function sqliteDriver(): SqliteDriver {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   return major > 22 || (major === 22 && minor >= 13) ? "node:sqlite" : "@photostructure/sqlite";
@@ -54,7 +54,7 @@ export class SqliteFloor {
     return { name: names.bare, work };
   }
 
-  /** The same two statements; all that wait in one turn of the event loop share a transaction. */
+  /** The same two statements. All that wait in one turn of the event loop share a transaction. */
   batched(): Contender {
     let waiting: { readonly write: () => void; readonly done: () => void }[] = [];
     const flush = () => {

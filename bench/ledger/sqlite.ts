@@ -49,23 +49,23 @@ function sqliteVersion(): string {
   return row.version;
 }
 
-/** `data_version` changes on a connection when any other one has committed a change; the log file grows with it. */
+/** `data_version` changes on a connection when another connection has committed a change; the log file grows with every write. */
 async function countReplayWrites(path: string, urlOf: (path: string) => string, count: number): Promise<ReplayWrites> {
   const store = await open(urlOf(path));
   const watcher = connect(path, sqliteDriver());
-  const look = async () => ({
+  const readCounters = async () => ({
     version: (watcher.prepare("PRAGMA data_version").get() as { data_version: number }).data_version,
     logBytes: (await stat(`${path}-wal`)).size,
   });
   try {
     await settleAll(store);
-    // From an empty log on, so that every written page makes the file longer.
+    // Starts with an empty log, so that every written page makes the file longer.
     watcher.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-    const before = await look();
+    const before = await readCounters();
     await times(count, 64, replays(store));
-    const after = await look();
+    const after = await readCounters();
     await executes(store, freshKeys("control"))();
-    const control = await look();
+    const control = await readCounters();
     return {
       replays: count,
       counters: [

@@ -4,14 +4,14 @@ import type { Contender } from "../measure.js";
 export const storeNames = ["sqlite", "postgres", "redis", "dynamodb", "mongodb", "memory"] as const;
 export type StoreName = (typeof storeNames)[number];
 
-/** Executed: a fresh key, begin and settle. Replayed: a key that is settled already. */
+/** Executed: a fresh key, with begin and settle. Replayed: a key that is already settled. */
 export const kinds = ["executed", "replayed"] as const;
 export type Kind = (typeof kinds)[number];
 
 export const callerCounts = [1, 64] as const;
 export type Callers = (typeof callerCounts)[number];
 
-/** How contenders are called, in tables and in the chart. */
+/** The names of the contenders in tables and in the chart. */
 export const names = {
   ours: "onceflow",
   bare: "floor: bare statements",
@@ -20,7 +20,7 @@ export const names = {
   read: "floor: one read by key",
 } as const;
 
-/** Counters of the database over a number of replays, and over one executed operation as the control. */
+/** Counters of the database over a number of replays, and over one executed operation as control. */
 export interface ReplayWrites {
   readonly replays: number;
   readonly counters: readonly { readonly name: string; readonly byReplays: number; readonly byOneExecuted: number }[];
@@ -29,12 +29,12 @@ export interface ReplayWrites {
 interface PrepareOptions {
   readonly kind: Kind;
   readonly callers: Callers;
-  /** How long a variant of a floor is tried when the best of several is looked for. */
+  /** How long each variant of a floor is tried to find the best one. */
   readonly tryMs: number;
 }
 
 interface Prepared {
-  /** Ours first. */
+  /** Our store comes first. */
   readonly contenders: readonly Contender[];
   readonly note?: string;
   close(): Promise<void>;
@@ -44,13 +44,13 @@ interface Prepared {
 export interface Subject {
   readonly name: StoreName;
   readonly conditions: Conditions;
-  /** Where so many keys would take too long: as many as are executed to see whether memory grows. */
+  /** The number of keys for the memory measurement, for a store where the usual number takes too long. */
   readonly keysMax?: number;
-  /** Where a child process finds an empty store of this kind. */
+  /** The URL of an empty store of this kind, for a child process. */
   emptyUrl(): Promise<string>;
   prepare(options: PrepareOptions): Promise<Prepared>;
   countReplayWrites?(replays: number): Promise<ReplayWrites>;
-  /** Bytes that the store at this URL takes, once nobody has it open. */
+  /** The size in bytes of the store at this URL, after it was closed everywhere. */
   storedBytes?(url: string): Promise<number>;
   close(): Promise<void>;
 }

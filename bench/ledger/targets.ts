@@ -2,7 +2,7 @@ import { type Ratio, ratioOf, type Sample } from "../measure.js";
 import type { ManyKeys } from "./many-keys.js";
 import { type Callers, type Kind, names, type ReplayWrites, type StoreName } from "./subject.js";
 
-/** Everything measured for one kind of call at one number of callers, by contender. */
+/** All samples for one kind of call and one number of callers, by contender. */
 export interface Case {
   readonly store: StoreName;
   readonly kind: Kind;
@@ -64,7 +64,7 @@ export function targetsOfCase({ store, kind, callers, samples }: Case): Target[]
   ];
 }
 
-/** Its driver pipelines what comes at once: there the bare floor is a batch. */
+/** The Redis driver pipelines concurrent requests, so its bare floor is batched. */
 function redisTargets(callers: Callers, ours: readonly Sample[], bare: readonly Sample[], peer: readonly Sample[]): Target[] {
   const ofBare = ratioOf(ours, bare, (s) => s.perSecond);
   const ofPeer = ratioOf(ours, peer, (s) => s.perSecond);
@@ -101,7 +101,7 @@ export function targetOfReplays(store: StoreName, { replays, counters }: ReplayW
   };
 }
 
-/** The memory store keeps its records in memory: there it is a figure, not a target. */
+/** The memory store keeps its records in memory, so its growth is a figure and not a target. */
 export function targetOfMemory({ store, keys, laterHeapGrowthBytes, laterRssGrowthBytes }: ManyKeys): Target[] {
   if (store === "memory") return [];
   return [

@@ -21,7 +21,7 @@ export interface Contest {
   close(): Promise<void>;
 }
 
-/** One message from `add` to its publisher. Settled it is while the next ones are on their way. */
+/** Each operation is one message from `add` to its publisher. The settle overlaps with the next messages. */
 export async function contest(store: Store, url: string): Promise<Contest> {
   const waiting = new Map<string, () => void>();
   const outbox = createOutbox(store, { name: "bench" });
@@ -29,7 +29,7 @@ export async function contest(store: Store, url: string): Promise<Contest> {
   await store.transact((tx) => statement(tx, "CREATE TABLE orders (id TEXT)"));
   const floor = url.startsWith("sqlite:") ? sqliteFloor(url) : await postgresFloor(url);
   let count = 0;
-  const relayed = async (add: (id: string) => Promise<unknown>) => {
+  const untilPublished = async (add: (id: string) => Promise<unknown>) => {
     const id = randomUUID();
     const published = new Promise<void>((done) => waiting.set(id, done));
     await add(id);
@@ -43,12 +43,12 @@ export async function contest(store: Store, url: string): Promise<Contest> {
   return {
     contenders: [
       { name: names.floor, work: floor.work },
-      { name: names.plain, work: () => relayed((id) => outbox.add(undefined, { id, payload })) },
-      { name: names.keyed, work: () => relayed((id) => outbox.add(undefined, { id, key: keyed(), payload })) },
+      { name: names.plain, work: () => untilPublished((id) => outbox.add(undefined, { id, payload })) },
+      { name: names.keyed, work: () => untilPublished((id) => outbox.add(undefined, { id, key: keyed(), payload })) },
       {
         name: names.inTransaction,
         work: () =>
-          relayed((id) =>
+          untilPublished((id) =>
             store.transact(async (tx) => {
               await statement(tx, "INSERT INTO orders VALUES ('order-1')");
               await outbox.add(tx, { id, key: keyed(), payload });
@@ -73,7 +73,7 @@ interface Floor {
   readonly close: () => Promise<void>;
 }
 
-/** What the least outbox writes: the message, and that it is gone. Each is durable by itself. */
+/** The writes of a minimal outbox: insert the message, and delete it. Each is durable by itself. */
 function sqliteFloor(url: string): Floor {
   const database = connect(`${url.slice("sqlite:".length)}.floor`, sqliteDriver());
   database.exec("CREATE TABLE floor (id TEXT PRIMARY KEY, payload TEXT)");

@@ -23,7 +23,7 @@ export function outboxReport({ conditions, rounds, roundMs, cases }: Measured): 
     name: "outbox",
     title: "Outbox",
     intro: [
-      "One message: from `add` until its publisher has it, which does nothing. It is settled while others are on their way. Beside it what the least outbox would write: one insert and one delete, each durable by itself, by a connection of its own (PostgreSQL: 16).",
+      "One operation is a message from `add` until its publisher, which does nothing, is called. The settle overlaps with the next messages. The floor is what a minimal outbox writes: one insert and one delete, each durable by itself, on a separate connection (PostgreSQL: 16).",
       `Figures are medians of ${rounds} rounds of ${roundMs / 1000} s, in which all contenders take turns. A ratio is the median of the ratios within each round.`,
     ],
     conditions,
@@ -46,7 +46,7 @@ export function outboxReport({ conditions, rounds, roundMs, cases }: Measured): 
             return [title, String(callers), name, rate(perSecond), milliseconds(p50Ms), milliseconds(p99Ms), ratio];
           }),
         ),
-        notes: ["With one caller, a message waits for the relay to hear of it: on SQLite up to 25 ms where it was added in a transaction."],
+        notes: ["With one caller, a message waits until the relay notices it: on SQLite up to 25 ms if it was added in a transaction."],
       },
     ],
     raw: { rounds, roundMs, cases: cases.map(({ samples, ...rest }) => ({ ...rest, samples: Object.fromEntries(samples) })) },

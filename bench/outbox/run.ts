@@ -16,13 +16,13 @@ const full = { rounds: 5, roundMs: 1000, warmUpMs: 300 };
 const quick = { rounds: 3, roundMs: 200, warmUpMs: 50 };
 const contenders = 4;
 
-/** From `add` to the publisher, on each store beside an insert and a delete. */
+/** Measures a message from `add` to the publisher, on each store, beside an insert and a delete. */
 export async function outbox(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { quick: { type: "boolean", default: false }, out: { type: "string" } } });
   const { rounds, roundMs, warmUpMs } = values.quick ? quick : full;
   const folder = await mkdtemp(join(tmpdir(), "onceflow-bench-outbox-"));
   const postgres = await acquire("postgres");
-  if (!postgres.ok) throw new Error(`no PostgreSQL to measure on: ${postgres.reason}`);
+  if (!postgres.ok) throw new Error(`PostgreSQL is not available: ${postgres.reason}`);
   const places = [
     ["SQLite", `sqlite:${join(folder, "outbox.db")}`],
     ["PostgreSQL", postgres.running.url],

@@ -26,14 +26,14 @@ export interface Corpus {
   readonly bytes: number;
 }
 
-/** A MB of files with directives, in one call; beside it what any tool with a parser has to pay. */
+/** Contenders that transform one MB of files with directives in one call, beside the minimum for any tool with a parser: parsing. */
 export function mbContenders(): Corpus {
   const files = texts(withDirectives);
   const transformAll = async () => {
-    for (const code of files) if (transform(code, options) === undefined) throw new Error("it was not transformed");
+    for (const code of files) if (transform(code, options) === undefined) throw new Error("a file was not transformed");
   };
   const parseAll = async () => {
-    for (const code of files) if (parseSync(options.file, code).program.body.length === 0) throw new Error("it was not parsed");
+    for (const code of files) if (parseSync(options.file, code).program.body.length === 0) throw new Error("a file was not parsed");
   };
   return {
     bytes: files.reduce((sum, code) => sum + Buffer.byteLength(code), 0),
@@ -50,7 +50,7 @@ export function untouchedContenders(): Contender[] {
     return {
       name,
       work: async () => {
-        for (const code of files) if (transform(code, options) !== undefined) throw new Error("it was touched");
+        for (const code of files) if (transform(code, options) !== undefined) throw new Error("a file was changed");
       },
     };
   };
@@ -68,7 +68,7 @@ export interface RunTime {
   close(): Promise<void>;
 }
 
-/** The same workflow both ways, ten steps that do nothing, in memory: what is left is what the two cost. */
+/** The same workflow in both forms: ten steps that do nothing, in memory, so that the difference is the cost of the form. */
 export async function runTimeContenders(folder: string): Promise<RunTime> {
   const file = join(folder, "sum.mjs");
   const text = transform(code, { file, root: folder })?.code ?? "";
@@ -84,7 +84,8 @@ export async function runTimeContenders(folder: string): Promise<RunTime> {
   const store: Store = await open("memory:");
   const worker: Worker = await work(store, { replayCheck: false });
   const run = (fn: () => Promise<number>) => async () => {
-    if ((await (await start(fn, [], { store, retentionMs: 0 })).returnValue) !== stepsPerRun) throw new Error("it miscounted");
+    if ((await (await start(fn, [], { store, retentionMs: 0 })).returnValue) !== stepsPerRun)
+      throw new Error("the workflow returned a wrong count");
   };
   return {
     contenders: [

@@ -1,7 +1,7 @@
-/** About 10 KB each: as many as make one MB. */
+/** Files of about 10 KB each, so that they are one MB together. */
 export const filesPerMb = 100;
 
-/** A module as one has them: types, classes, helpers, and a few functions with directives and clocks among them. */
+/** A typical module: types, classes, helper functions, and a few functions with directives and clocks. */
 export function withDirectives(n: number): string {
   const steps = Array.from({ length: 6 }, (_, i) => step(n, i)).join("\n");
   return `${head}${steps}
@@ -19,7 +19,7 @@ export function untouched(n: number): string {
   return `${head}${padding(n)}${padding(n + 1)}`;
 }
 
-/** It mentions what might have to be replaced, and has nothing of it: parsed in vain. */
+/** A file that mentions a clock in a comment only, so that it is parsed but needs no change. */
 export function inVain(n: number): string {
   return `// Date.now() is not used here.\n${untouched(n)}`;
 }

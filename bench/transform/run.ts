@@ -12,11 +12,11 @@ import { transformReport } from "./report.js";
 const full = { rounds: 9, roundMs: 1000, warmUpMs: 500 };
 const quick = { rounds: 3, roundMs: 200, warmUpMs: 100 };
 
-/** What directives cost when files are built, and when they run. */
+/** Measures the cost of directives when files are built, and when they run. */
 export async function transform(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { quick: { type: "boolean", default: false }, out: { type: "string" } } });
   const { rounds, roundMs, warmUpMs } = values.quick ? quick : full;
-  // In the package, so that what is transformed finds it by its name.
+  // Inside the package, so that the transformed code can import it by name.
   const folder = await mkdtemp(join(fileURLToPath(new URL("../..", import.meta.url)), "bench-transform-"));
   const progress = startProgress(rounds * 6);
   const options = { callers: 1, rounds, forMs: roundMs, warmUpMs, onRound: () => progress.tick() };
@@ -25,7 +25,7 @@ export async function transform(args: string[]): Promise<void> {
     progress.now("files with directives");
     const { contenders, bytes } = mbContenders();
     const perMb = await inRounds(contenders, options);
-    progress.now("files without");
+    progress.now("files without directives");
     const perFile = await inRounds(untouchedContenders(), options);
     progress.now("run time");
     const perRun = await inRounds(runTime.contenders, options);

@@ -6,14 +6,14 @@ import type { Plan } from "./plan.js";
 const leadMsMax = 150_000;
 
 /**
- * All have to be asleep before the first is due. As long as that many whole runs take should do; who needs longer gets it
- * at a second try.
+ * All runs must be asleep before the first is due. The time for that many whole runs should be enough; a contender that needs
+ * longer gets a second try with more time.
  */
 export async function measureAsleep(bench: Bench, entrant: Entrant, plan: Plan, perSecond: number): Promise<SleepSample> {
   const { runs, spreadMs } = entrant.kind === "ours" ? plan.sleepers : plan.peerSleepers;
   const tryWith = (leadMs: number) =>
     bench.with(entrant, async (process) => {
-      // Memory that any load takes is not that of sleepers.
+      // Warm-up, so that memory which any load needs is not counted as memory of sleeping runs.
       await process.ask("load", { inFlight: plan.inFlight, forMs: plan.warmUpMs }, 60_000);
       return await process.ask("sleep", { runs, spreadMs, leadMs }, leadMsMax + spreadMs + 120_000);
     });
@@ -21,8 +21,8 @@ export async function measureAsleep(bench: Bench, entrant: Entrant, plan: Plan, 
   if ("woken" in first) return first;
   const leadMs = Math.round(first.neededMs * 2);
   if (leadMs > leadMsMax)
-    throw new Error(`starting ${runs} runs takes about ${Math.round(first.neededMs / 1000)} s, by how long a part of them took`);
+    throw new Error(`starting ${runs} runs would take about ${Math.round(first.neededMs / 1000)} s, estimated from a part of them`);
   const second = await tryWith(leadMs);
   if ("woken" in second) return second;
-  throw new Error(`starting ${runs} runs takes about ${Math.round(second.neededMs)} ms, and the first was due after ${leadMs} ms`);
+  throw new Error(`starting ${runs} runs takes about ${Math.round(second.neededMs)} ms, but the first run was due after ${leadMs} ms`);
 }

@@ -3,7 +3,7 @@ import { ContenderProcess, type ProcessOptions } from "./contender-process.js";
 import type { Entrant } from "./entrants.js";
 import type { Place, Places } from "./places.js";
 
-/** What every part of the benchmark works with. */
+/** Opens contenders and places for every part of the benchmark. */
 export class Bench {
   readonly places: Places;
   readonly #guard: Guard;
@@ -25,7 +25,7 @@ export class Bench {
     return ContenderProcess.open({ module, node, folder, guard: this.#guard, ...(url === undefined ? {} : { url }), ...options });
   }
 
-  /** A contender on an empty place, for as long as `work` takes. */
+  /** Opens a contender on an empty place, calls `work`, and closes both. */
   async with<T>(entrant: Entrant, work: (process: ContenderProcess) => Promise<T>): Promise<T> {
     const place = await this.place(entrant);
     try {

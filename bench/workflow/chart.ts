@@ -16,7 +16,7 @@ const palette = {
 const inMs = (value: number) => `${milliseconds(value)} ms`;
 
 export function chartOf({ taken, plan: { passes, inFlight, loadMs, steps } }: Results): string {
-  const columns = ["PostgreSQL", "a file of one's own (SQLite, Restate's log)"] as const;
+  const columns = ["PostgreSQL", "its own file (SQLite, Restate's log)"] as const;
   const columnOf = ({ entrant }: Taken) => columns[entrant.store === "postgres" ? 0 : 1];
   const order = Object.keys(palette);
   const rows = [
@@ -32,8 +32,8 @@ export function chartOf({ taken, plan: { passes, inFlight, loadMs, steps } }: Re
     { title: `ms per step\n${steps.toLocaleString("en")} steps`, of: (t: Taken) => median(t.longs.map((l) => l.stepMs)), label: inMs },
   ];
   return renderPanels({
-    title: "Durable workflows of three steps, beside their peers",
-    subtitle: `Runs per second: more is better; milliseconds: less is better. Medians of ${passes} interleaved passes of ${loadMs / 1000} s in one run.`,
+    title: "Durable workflows of three steps, compared with peers",
+    subtitle: `Runs per second: higher is better; milliseconds: lower is better. Medians of ${passes} interleaved passes of ${loadMs / 1000} s in one run.`,
     series: palette,
     rows: rows.map(({ title }) => title),
     columns,

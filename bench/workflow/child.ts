@@ -5,8 +5,8 @@ import { countRoundTrips } from "./round-trips.js";
 import { measureSleepers, type Woken } from "./sleepers.js";
 
 /**
- * The process around a contender: opens it, and does what the lines on its standard input ask. It ends with its input, so
- * that it does not outlive the benchmark.
+ * The process around a contender: opens it, and executes the commands on its standard input, one per line. It ends when its
+ * input ends, so that it does not outlive the benchmark.
  */
 const own: Readonly<Record<string, () => Promise<ContenderModule>>> = {
   ours: () => import("./ours.js"),
@@ -39,22 +39,22 @@ function opened(): Contender {
   return contender;
 }
 
-function theirs<F>(ability: F | undefined): F {
-  if (ability === undefined) throw new Error("cannot do that");
+function supported<F>(ability: F | undefined): F {
+  if (ability === undefined) throw new Error("this contender does not support this measurement");
   return ability;
 }
 
 async function load({ inFlight, forMs }: Protocol["load"]["ask"]): Promise<LoadSample> {
   const cpuBefore = process.cpuUsage();
   const startedAt = performance.now();
-  const sample = await measure({ name, work: theirs(opened().run) }, { callers: inFlight, forMs });
+  const sample = await measure({ name, work: supported(opened().run) }, { callers: inFlight, forMs });
   const { user, system } = process.cpuUsage(cpuBefore);
   return { ...sample, cpu: (user + system) / 1000 / (performance.now() - startedAt) };
 }
 
 async function count({ inFlight, runs }: Protocol["count"]["ask"]): Promise<Counted> {
   const of = opened();
-  const run = theirs(of.run);
+  const run = supported(of.run);
   const [fromMs, roundTripsBefore, flushesBefore] = [Date.now(), roundTrips(), of.flushes?.()];
   let left = runs;
   const caller = async () => {
@@ -91,7 +91,7 @@ async function long({ steps }: Protocol["long"]["ask"]): Promise<LongSample> {
 }
 
 async function sleep(plan: Protocol["sleep"]["ask"]): Promise<Protocol["sleep"]["answer"]> {
-  return await measureSleepers(theirs(opened().sleep), plan, (woken) => {
+  return await measureSleepers(supported(opened().sleep), plan, (woken) => {
     onWake = woken;
   });
 }
@@ -103,10 +103,10 @@ const verbs: { readonly [V in Verb]: (ask: Protocol[V]["ask"]) => Promise<Protoc
   long,
   sleep,
   async hang({ steps }) {
-    return await theirs(opened().hang)(steps);
+    return await supported(opened().hang)(steps);
   },
   async recover() {
-    return await theirs(opened().recover)();
+    return await supported(opened().recover)();
   },
   async close() {
     await contender?.close();
@@ -120,7 +120,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     (answer) => ({ answer }),
     (error: unknown) => ({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
   );
-  // What a library prints goes the same way; this line is known by its beginning.
+  // A library may print to stdout, too; the reply is recognised by the beginning of its line.
   process.stdout.write(`\n${JSON.stringify({ verb, ...reply })}\n`);
   if (verb === "close") break;
 }

@@ -8,15 +8,15 @@ import type { Guard } from "../../test/servers/process/guard.js";
 import type { Protocol, Verb } from "./contender.js";
 
 export interface ProcessOptions {
-  /** The Node to run it on. */
+  /** The path of the Node that runs the process. */
   readonly node: string;
-  /** One of child.ts's own, or the URL of a module. */
+  /** The name of a contender in child.ts, or the URL of a module. */
   readonly module: string;
   readonly url?: string;
   readonly folder: string;
   readonly countsRoundTrips?: boolean;
   readonly resting?: boolean;
-  /** Kills what this process starts, should ours die. */
+  /** Kills the processes of this contender if our process dies. */
   readonly guard: Guard;
   /** A command that runs the command after it, such as strace. */
   readonly under?: readonly string[];
@@ -26,17 +26,17 @@ const program = fileURLToPath(new URL("./child.js", import.meta.url));
 const closeMsMax = 20_000;
 const exitMsMax = 2_000;
 const openMsMax = 90_000;
-const saidMax = 4_000;
+const outputMax = 4_000;
 
-/** A contender in a process of its own, open. */
+/** An open contender in its own process. */
 export class ContenderProcess {
   readonly #child: ChildProcess;
   readonly #guard: Guard;
   readonly #lines: AsyncIterator<string>;
   readonly #exit: Promise<unknown>;
   readonly #pids: number[] = [];
-  /** The end of what it printed, for when it fails. */
-  #said = "";
+  /** The end of its output, for error messages. */
+  #output = "";
 
   private constructor({ node, module, url, folder, countsRoundTrips = false, resting = false, guard, under = [] }: ProcessOptions) {
     const options = JSON.stringify({ ...(url === undefined ? {} : { url }), folder, countsRoundTrips, resting });
@@ -44,11 +44,11 @@ export class ContenderProcess {
     this.#child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"] });
     this.#guard = guard;
     this.#watch(this.#child.pid);
-    // A process that is gone has been told so by its exit already.
+    // If the process has ended, its exit event reports it.
     this.#child.stdin?.on("error", () => {});
-    // Without a process there is an error instead of an exit.
+    // If the process cannot be started, there is an error event instead of an exit.
     this.#exit = once(this.#child, "exit").catch(() => {});
-    this.#child.stderr?.on("data", (chunk: Buffer) => this.#heard(String(chunk)));
+    this.#child.stderr?.on("data", (chunk: Buffer) => this.#keepOutput(String(chunk)));
     this.#lines = createInterface({ input: this.#child.stdout as NodeJS.ReadableStream })[Symbol.asyncIterator]();
   }
 
@@ -73,7 +73,7 @@ export class ContenderProcess {
     return await Promise.race([this.#answer(verb), late]);
   }
 
-  /** Lets it close what it has open; by force when it does not. */
+  /** Lets the process close its resources, and kills it if it does not. */
   async close(): Promise<void> {
     await this.ask("close", {}, closeMsMax).catch(() => undefined);
     await Promise.race([this.#exit, delay(exitMsMax)]);
@@ -91,7 +91,7 @@ export class ContenderProcess {
       const { value, done } = await this.#lines.next();
       if (done) throw new Error(`ended instead of answering to ${verb}${this.#after()}`);
       if (!value.startsWith(`{"verb":"${verb}"`)) {
-        this.#heard(`${value}\n`);
+        this.#keepOutput(`${value}\n`);
         continue;
       }
       const reply = JSON.parse(value) as { readonly answer: Protocol[V]["answer"] } | { readonly error: string };
@@ -101,11 +101,11 @@ export class ContenderProcess {
   }
 
   #after(): string {
-    return this.#said.trim() === "" ? "" : `; it said: ${excerpt(this.#said)}`;
+    return this.#output.trim() === "" ? "" : `; its output: ${excerpt(this.#output)}`;
   }
 
-  #heard(text: string): void {
-    this.#said = (this.#said + text).slice(-saidMax);
+  #keepOutput(text: string): void {
+    this.#output = (this.#output + text).slice(-outputMax);
   }
 
   #watch(pid: number | undefined): void {

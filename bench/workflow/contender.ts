@@ -1,20 +1,20 @@
 import type { Sample } from "../measure.js";
 
 /**
- * What is measured: ours, each peer and each floor is a module that exports `open`, and runs in a process of its own
- * (child.ts), so that the same code loads and times all of them.
+ * A contender: our library, each peer and each floor is a module that exports `open`. Each runs in its own process (child.ts),
+ * so that the same code loads and times all of them.
  */
 export interface ContenderModule {
   open(options: OpenOptions): Promise<Contender>;
 }
 
 export interface OpenOptions {
-  /** An empty database, for those on PostgreSQL. */
+  /** The URL of an empty database, for contenders on PostgreSQL. */
   readonly url?: string;
-  /** An empty folder, for those that keep files. */
+  /** An empty folder, for contenders that keep files. */
   readonly folder: string;
   readonly hooks: Hooks;
-  /** True: it opens, and does not work on runs yet. Ours only. */
+  /** True: it opens without executing runs yet. Our library only. */
   readonly resting?: boolean;
 }
 
@@ -25,24 +25,24 @@ export interface Hooks {
 }
 
 export interface Contender {
-  /** One run of three steps that do nothing. Answers after its last commit. */
+  /** One run of three steps that do nothing. Resolves after its last commit. */
   run?(): Promise<unknown>;
-  /** One run of so many steps, one after the other; each calls `hooks.step`. Of a floor: so many commits. */
+  /** One run of this many sequential steps; each calls `hooks.step`. For a floor: this many commits. */
   longRun(steps: number): Promise<unknown>;
-  /** Starts a run that sleeps until then (ms since 1970) and calls `hooks.woke(index)`. Answers once it is started. */
+  /** Starts a run that sleeps until `dueAt` (ms since 1970) and then calls `hooks.woke(index)`. Resolves when the run is started. */
   sleep?(index: number, dueAt: number): Promise<unknown>;
-  /** Grows with every durable write that the library sent. */
+  /** The number of durable writes that the library has sent. */
   flushes?(): number;
-  /** Ours only: starts a run of so many steps, of which the last one never ends. Answers when that one has begun. */
+  /** Our library only: starts a run of this many steps whose last step never ends. Resolves when that step has begun. */
   hang?(steps: number): Promise<{ readonly freeAfterMs: number }>;
-  /** Ours only: begins to work, and answers when the hanging run's last step has begun again. */
+  /** Our library only: starts a worker, and resolves when the last step of the hanging run has begun again. */
   recover?(): Promise<Recovered>;
-  /** A server that only this contender uses. */
+  /** The process id of a server that only this contender uses. */
   readonly serverPid?: number;
   close(): Promise<void>;
 }
 
-/** What the process is asked on its standard input, a line of JSON each, and what it answers on its output. */
+/** The commands on the standard input of the process, one line of JSON each, and its answers on the standard output. */
 export interface Protocol {
   readonly open: { readonly ask: object; readonly answer: { readonly serverPid: number | null } };
   readonly load: { readonly ask: { readonly inFlight: number; readonly forMs: number }; readonly answer: LoadSample };
@@ -62,15 +62,15 @@ export interface LoadSample extends Sample {
 
 export interface Counted {
   readonly runs: number;
-  /** Since 1970, for counters that others keep. */
+  /** In ms since 1970, to match counters of other programs. */
   readonly fromMs: number;
   readonly untilMs: number;
-  /** Requests to the database that were waited for. */
+  /** Requests to the database that the process waited for. */
   readonly roundTrips: number;
   readonly flushes: number | null;
 }
 
-/** Times between the bodies of steps that follow each other. */
+/** Times between the bodies of consecutive steps. */
 export interface LongSample {
   readonly steps: number;
   readonly totalMs: number;
@@ -80,7 +80,7 @@ export interface LongSample {
 }
 
 export interface Recovered {
-  /** From the start of the new worker until the step that was interrupted has begun again. */
+  /** From the start of the new worker until the interrupted step has begun again. */
   readonly resumedMs: number;
 }
 
@@ -88,18 +88,18 @@ export interface SleepPlan {
   readonly runs: number;
   /** From the first due time to the last. */
   readonly spreadMs: number;
-  /** Until the first due time: all have to be asleep before it. */
+  /** Time until the first due time: all runs must be asleep before it. */
   readonly leadMs: number;
 }
 
-/** The first was due before all were started: nothing was measured. */
+/** The first run was due before all were started: nothing was measured. */
 export interface StartedLate {
-  /** To start them all; after a rehearsal that was late already, as much as its part of them lets expect. */
+  /** The time to start all of them; if the rehearsal was already late, an estimate from its part of them. */
   readonly neededMs: number;
 }
 
 export interface SleepSample extends SleepPlan {
-  /** How long it took to start them all. */
+  /** How long it took to start all of them. */
   readonly startedMs: number;
   readonly rssBytes: number;
   readonly heapBytes: number;

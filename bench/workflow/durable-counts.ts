@@ -7,15 +7,15 @@ import type { Counted } from "./contender.js";
 import type { Entrant } from "./entrants.js";
 import type { Place } from "./places.js";
 
-/** What one run costs in things that cannot be shared with itself: syncs of the disk, and waiting for the database. */
+/** The cost of one run in syncs of the disk and in round trips to the database. */
 export interface DurableCounts {
   readonly inFlight: number;
   readonly runs: number;
   readonly syncsPerRun: number;
-  /** Only on PostgreSQL. */
+  /** On PostgreSQL only. */
   readonly roundTripsPerRun: number | null;
   readonly commitsPerRun: number | null;
-  /** As the library itself counts them; ours only. */
+  /** As the library itself counts them; our library only. */
   readonly flushesPerRun: number | null;
 }
 
@@ -28,8 +28,8 @@ export async function countDurable(bench: Bench, entrant: Entrant, loads: Loads)
 }
 
 /**
- * By the server's own counters. They are complete only when the connections that caused them have ended, so each is read
- * around a contender's whole life, and the life of one that does nothing is taken off.
+ * Uses the counters of the server. They are complete only when the connections that caused them have ended, so they are read
+ * before the contender is opened and after it is closed, and the counts of an idle contender are subtracted.
  */
 async function onPostgres(bench: Bench, entrant: Entrant, loads: Loads): Promise<DurableCounts[]> {
   const life = async (load: Loads[number]) => {
@@ -38,7 +38,7 @@ async function onPostgres(bench: Bench, entrant: Entrant, loads: Loads): Promise
       const before = await counters(place.url);
       const process = await bench.open(entrant, place, { countsRoundTrips: true });
       const counted = await process.ask("count", load, boundMs).finally(() => process.close());
-      await nobodyOn(place.url);
+      await untilDisconnected(place.url);
       const after = await counters(place.url);
       return { counted, syncs: after.syncs - before.syncs, commits: after.commits - before.commits };
     } finally {
@@ -67,13 +67,13 @@ async function counters(url: string): Promise<{ readonly syncs: number; readonly
   return { syncs: Number(row?.syncs), commits: Number(row?.commits) };
 }
 
-/** PostgreSQL 18 has moved the counter. */
+/** PostgreSQL 18 has the counter in another view. */
 async function syncsSql(url: string): Promise<string> {
   const here = await ask(url, "SELECT 1 FROM pg_attribute WHERE attrelid = 'pg_stat_wal'::regclass AND attname = 'wal_sync'");
   return here.length > 0 ? "SELECT wal_sync FROM pg_stat_wal" : "SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'";
 }
 
-async function nobodyOn(url: string): Promise<void> {
+async function untilDisconnected(url: string): Promise<void> {
   const others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
   for (const until = performance.now() + 10_000; performance.now() < until; ) {
     if ((await ask(url, others)).length === 0) return;
@@ -81,9 +81,9 @@ async function nobodyOn(url: string): Promise<void> {
   }
 }
 
-/** By the system calls of the process and all that it starts. Only those that are counted stop it. */
+/** Counts the system calls of the process and its children. strace stops the process only at the counted calls. */
 async function underStrace(bench: Bench, entrant: Entrant, loads: Loads): Promise<DurableCounts[]> {
-  if (!hasStrace()) throw new Error("its syncs are counted by strace, which is not installed");
+  if (!hasStrace()) throw new Error("strace, which counts the syncs, is not installed");
   const place = await bench.places.inFolder();
   const log = join(place.folder, "syncs.log");
   const traced = ["strace", "-f", "--seccomp-bpf", "-qq", "-ttt", "-e", "trace=fsync,fdatasync,sync_file_range", "-o", log];
@@ -128,7 +128,7 @@ function perRun({ inFlight, runs }: Loads[number], { flushes }: Counted) {
 async function readSyncs(log: string): Promise<number[]> {
   const lines = (await readFile(log, "utf8")).split("\n");
   return lines.flatMap((line) => {
-    // "1234 1700000000.123456 fdatasync(7) = 0"; a call that others interrupted has a second line, without the bracket.
+    // "1234 1700000000.123456 fdatasync(7) = 0"; an interrupted call has a second line, without the parenthesis.
     const [, seconds] = /^\d+\s+([\d.]+) (?:fsync|fdatasync|sync_file_range)\(/.exec(line) ?? [];
     return seconds === undefined ? [] : [Number(seconds) * 1000];
   });

@@ -6,17 +6,17 @@ import { installPeer } from "./peers.js";
 export const storeTitles = { postgres: "PostgreSQL", sqlite: "SQLite", own: "its own log" } as const;
 export type StoreName = keyof typeof storeTitles;
 
-/** Who takes part, on what. */
+/** A contender on a store. */
 export interface Entrant {
   readonly name: string;
   readonly kind: "ours" | "peer" | "floor";
   readonly store: StoreName;
   readonly module: string;
-  /** The Node that runs it. */
+  /** The path of the Node that runs it. */
   readonly node: string;
 }
 
-/** Who was to take part and could not, or failed on the way. */
+/** A contender that could not take part, or that failed during a measurement. */
 export interface LeftOut {
   readonly name: string;
   readonly store: StoreName;
@@ -38,7 +38,7 @@ export interface Field {
   readonly conditions: Conditions;
 }
 
-/** A floor comes right after what stands on it, so that both meet the same disk. */
+/** A floor comes right after the entrant that it is compared with, so that both find the disk in the same state. */
 const own: readonly Omit<Entrant, "node">[] = [
   { name: names.ours, kind: "ours", store: "postgres", module: "ours" },
   { name: names.floor, kind: "floor", store: "postgres", module: "floor-postgres" },
@@ -49,7 +49,7 @@ const own: readonly Omit<Entrant, "node">[] = [
 interface PeerEntry {
   readonly name: string;
   readonly folder: string;
-  /** Two of them need what Node 20 does not have: `node:sqlite`, or `Promise.withResolvers`. */
+  /** Two of them need features that Node 20 lacks: `node:sqlite`, or `Promise.withResolvers`. */
   readonly on: readonly { readonly store: StoreName; readonly newer?: boolean }[];
 }
 
@@ -72,7 +72,7 @@ export async function gather({ ours, withPeers }: { ours: boolean; withPeers: bo
   };
 }
 
-/** A Node that has what 20 lacks, or why there is none. */
+/** A Node with the features that Node 20 lacks, or the reason why there is none. */
 type NewerNode = { readonly path: string; readonly version: string } | { readonly missing: string };
 
 async function newerNode(): Promise<NewerNode> {
@@ -107,7 +107,7 @@ async function gatherPeer({ name, folder, on }: PeerEntry, newer: NewerNode): Pr
   return { entrants, leftOut, conditions: { [name]: `${packages.join(", ")}; on Node ${[...nodes].join(", ")}` } };
 }
 
-/** Results are published: no path and no host of this machine, and one line of bearable length. */
+/** The reason without paths and hosts of this machine, because results are published, as one line of limited length. */
 export function publishable(reason: string): string {
   const [first = ""] = reason.replace(/^Error: /, "").split("\n");
   return first.replaceAll(/[a-z]+:\/\/\S+|(?:\/[\w.@+~-]+){2,}/g, "…").slice(0, 300);

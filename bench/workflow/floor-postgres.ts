@@ -8,7 +8,7 @@ const insert = {
     VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, $4)`,
 };
 
-/** What a step cannot go below: its row of the journal, committed by itself, through the store's driver. */
+/** The minimum cost of a step: its journal row, committed by itself through the store's driver. */
 export async function open({ url, hooks }: OpenOptions): Promise<Contender> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -1,4 +1,4 @@
-/** The journal row of one step in a sequential run, as ours writes it: the last step's result and the next one's start. */
+/** The journal row of one step in a sequential run, as our library writes it: the result of the last step and the start of the next one. */
 export function entryEvents(seq: number): string {
   const at = Date.now();
   return JSON.stringify([
@@ -7,5 +7,5 @@ export function entryEvents(seq: number): string {
   ]);
 }
 
-/** Of arguments: a SHA-256, which is never the same twice in a real run, but always as long. */
+/** A fingerprint of arguments: a SHA-256. It differs in every real call, but always has this length. */
 const fingerprint = "3d4f2bf07dc1be38b20cd6e46949a1071f9d0e3d0ca39bf9d5d2b1c0a2e9c3f1";

@@ -3,7 +3,7 @@ import { connect, sqliteDriver } from "../ledger/sqlite-floor.js";
 import type { Contender, OpenOptions } from "./contender.js";
 import { entryEvents } from "./floor-row.js";
 
-/** What a step cannot go below: its row of the journal, committed by itself, through the store's driver. */
+/** The minimum cost of a step: its journal row, committed by itself through the store's driver. */
 export async function open({ folder, hooks }: OpenOptions): Promise<Contender> {
   const database = connect(join(folder, "floor.db"), sqliteDriver());
   database.exec(`CREATE TABLE floor (run INTEGER NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL, at INTEGER NOT NULL,

@@ -6,13 +6,13 @@ import type { Plan } from "./plan.js";
 
 const boundMs = 120_000;
 
-/** Runs per second of so many worker processes on one database, pass by pass. */
+/** Runs per second of several worker processes on one database, pass by pass. */
 export interface Crew {
   readonly workers: number;
   readonly perSecond: readonly number[];
 }
 
-/** Every worker starts and executes runs of its own, as many in flight as one alone has; the rates are added up. */
+/** Every worker starts and executes its own runs, with as many in flight as a single worker has. The rates are added up. */
 export async function measureCrews(bench: Bench, entrant: Entrant, plan: Plan): Promise<Crew[]> {
   const crews = plan.workerCounts.map((workers) => ({ workers, perSecond: [] as number[] }));
   for (let pass = 0; pass < plan.workerPasses; pass++) {
@@ -49,7 +49,7 @@ export async function measureRecoveries(bench: Bench, entrant: Entrant, plan: Pl
   return recoveries;
 }
 
-/** A worker is killed in the last step of a long run; when its lease is over, a new process goes on with it. */
+/** Kills a worker in the last step of a long run. After its lease has expired, a new process continues the run. */
 async function measureRecovery(bench: Bench, entrant: Entrant, { steps }: Plan): Promise<Recovery> {
   const place = await bench.place(entrant);
   try {

@@ -5,7 +5,7 @@ import { start } from "onceflow/workflow/api";
 import type { Contender, Hooks, OpenOptions, Recovered } from "./contender.js";
 
 const concurrency = 200;
-/** Short, so that a killed worker's run is free soon: how long that takes is set by this, and not what is measured. */
+/** Short, so that the run of a killed worker can be claimed soon. The lease is not part of the measured time. */
 const recoveredLeaseMs = 1000;
 
 export async function open({ url, folder, hooks, resting = false }: OpenOptions): Promise<Contender> {
@@ -40,7 +40,7 @@ export async function open({ url, folder, hooks, resting = false }: OpenOptions)
   };
 }
 
-/** The last step of the long run: it can be told to never end, and tells when it begins. */
+/** The last step of the long run: it can be made to hang, and reports when it begins. */
 interface LastStep {
   holds: boolean;
   reached(): Promise<void>;
@@ -52,17 +52,17 @@ function define(hooks: Hooks) {
   const s3 = step("s3", async (n: number) => n + 1);
   const threeSteps = workflow("threeSteps", async (n: number) => s3(await s2(await s1(n))));
 
-  let tell = () => {};
+  let onReached = () => {};
   const last: LastStep = {
     holds: false,
     reached: () =>
       new Promise((resolve) => {
-        tell = resolve;
+        onReached = resolve;
       }),
   };
   const add = step("add", async (n: number, isLast: boolean) => {
     hooks.step();
-    if (isLast) tell();
+    if (isLast) onReached();
     if (isLast && last.holds) await new Promise(() => {});
     return n + 1;
   });

@@ -5,10 +5,10 @@ import type { LoadSample, LongSample } from "./contender.js";
 import { type Entrant, type LeftOut, publishable, storeTitles } from "./entrants.js";
 import type { Plan } from "./plan.js";
 
-/** What one contender did, pass by pass: figure i of one compares with figure i of another. */
+/** The figures of one contender, pass by pass: figure i of one is comparable with figure i of another. */
 export interface Taken {
   readonly entrant: Entrant;
-  /** Runs of three steps, many in flight. Of a floor there are none. */
+  /** Runs of three steps, many in flight. A floor has none. */
   readonly loads: readonly LoadSample[];
   readonly longs: readonly LongSample[];
 }
@@ -17,8 +17,8 @@ const boundMs = 120_000;
 const shortRun = 100;
 
 /**
- * All contenders in every pass, each alone on the machine, and each pass begins with another one: what the machine does
- * meanwhile falls on all of them alike. Who fails once is left out from then on, with the reason.
+ * Measures all contenders in every pass, each alone on the machine, and begins each pass with another one, so that other load on
+ * the machine affects all of them alike. A contender that fails once is left out from then on, with the reason.
  */
 export async function measurePasses(bench: Bench, entrants: readonly Entrant[], plan: Plan, progress: Progress) {
   const taken = entrants.map((entrant) => ({ entrant, loads: [] as LoadSample[], longs: [] as LongSample[] }));

@@ -8,17 +8,17 @@ import { INSTALL_BOUND_MS, runCommand } from "../../test/servers/process/command
 import { startGuard } from "../../test/servers/process/guard.js";
 
 export interface Peer {
-  /** URL of the module that is the contender. */
+  /** The URL of the contender's module. */
   readonly module: string;
-  /** What is measured and by which versions, as its package.json says. */
+  /** The measured packages with their versions, from package.json. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
 const sources = fileURLToPath(new URL("../../../bench/peers/", import.meta.url));
 
 /**
- * Peers are not dependencies of this package: each has a package.json of its own with exact versions, and is installed
- * into a temporary folder that later runs find again, as long as nothing of it has changed.
+ * Peers are not dependencies of this package: each has its own package.json with exact versions, and is installed into a
+ * temporary folder, which later runs use again while its files are unchanged.
  */
 export async function installPeer(name: string): Promise<Peer> {
   const source = join(sources, name);
@@ -40,7 +40,7 @@ interface Install {
   readonly folder: string;
 }
 
-/** Into a folder beside, which is then renamed: what is there under its name is complete. */
+/** Installs into a temporary folder, which is then renamed: a folder with the final name is complete. */
 async function install({ name, source, files, home, folder }: Install): Promise<void> {
   await mkdir(home, { recursive: true });
   const guard = await startGuard(join(home, "installing-"), "SIGKILL");

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ask } from "../ledger/postgres-counters.js";
 
-/** Where a contender keeps its data: empty when it is taken, gone when it is released. */
+/** The place of a contender's data: empty when it is created, removed when it is released. */
 export interface Place {
   readonly url?: string;
   readonly folder: string;
@@ -26,11 +26,11 @@ export class Places {
 
   async inDatabase(): Promise<Place & { readonly url: string }> {
     const server = this.#server;
-    if (server === undefined) throw new Error("there is no PostgreSQL");
+    if (server === undefined) throw new Error("PostgreSQL is not available");
     this.#databases += 1;
     const name = `bench_${process.pid}_${this.#databases}`;
     await ask(server, `CREATE DATABASE ${name}`);
-    // What others left to be written to disk is not written while this one is measured.
+    // Data of earlier contenders is written to disk now, and not during the measurement.
     await ask(server, "CHECKPOINT");
     const url = new URL(server);
     url.pathname = `/${name}`;

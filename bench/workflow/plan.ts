@@ -4,26 +4,26 @@ import { parseArgs } from "node:util";
 export interface Plan {
   readonly peers: boolean;
   readonly ours: boolean;
-  /** Every contender, once in each, in another order each time. Odd, as all such counts: then the median is the middle one. */
+  /** In each pass every contender is measured once, in another order each time. Odd, like all such counts, so that the median is the middle value. */
   readonly passes: number;
   readonly inFlight: number;
   readonly warmUpMs: number;
   readonly loadMs: number;
-  /** Of the long run. */
+  /** Steps of the long run. */
   readonly steps: number;
-  /** How many runs are counted one after the other, and how many at once. */
+  /** How many runs are counted one after another, and how many concurrently. */
   readonly countedAlone: number;
   readonly countedInFlight: number;
   readonly sleepers: Sleepers;
-  /** As often per second as ours, but fewer: they take long to fall asleep. */
+  /** The same number per second as ours, but fewer in total, because starting them takes long. */
   readonly peerSleepers: Sleepers;
   readonly workerCounts: readonly number[];
   readonly workerPasses: number;
   readonly recoveries: number;
-  /** Of short runs in which ours and the floor take turns, and of long ones of ours. */
+  /** Rounds of short runs in which our library and the floor take turns, and the number of our long runs. */
   readonly priceRounds: number;
   readonly growthRuns: number;
-  /** Where results are saved; undefined: they are only printed. */
+  /** The folder for the results; undefined if they are only printed. */
   readonly out: string | undefined;
 }
 
@@ -74,7 +74,7 @@ export function parsePlan(args: string[]): Plan {
   });
   const [peers, ours] = [!values["no-peers"], !values["peers-only"]];
   if (!peers && !ours) throw new Error("--no-peers and --peers-only leave nothing to measure");
-  // A part of the whole, or a hurried one, must not replace the figures that are kept.
+  // A partial or quick run must not replace the published figures.
   const whole = !values.quick && peers && ours;
   const out = values.out ?? (whole ? fileURLToPath(new URL("../../../bench/results/", import.meta.url)) : undefined);
   return { ...(values.quick ? quick : full), inFlight: 50, workerCounts: [1, 2, 4], peers, ours, out };

@@ -16,11 +16,11 @@ export function workflowReport(results: Results): Report {
   const { passes, inFlight, loadMs, steps } = plan;
   return {
     name: "workflow",
-    title: "Workflows beside their peers",
+    title: "Workflows compared with peers",
     intro: [
-      `The same work for everybody, in one run: runs of three steps that do nothing, ${inFlight} in flight, and one run of ${count(steps)} steps. Each contender has a process of its own, an empty database or folder, and no other contender beside it; all take turns in ${passes} passes of ${loadMs / 1000} s, each begun by another one. Figures are medians of the passes; a ratio is the median of the ratios within each pass, the lowest and the highest in brackets.`,
+      `All contenders do the same work in one benchmark: runs of three steps that do nothing, ${inFlight} in flight, and one run of ${count(steps)} steps. Each contender has its own process and an empty database or folder, and runs alone. All take turns in ${passes} passes of ${loadMs / 1000} s, and each pass begins with another contender. Figures are medians of the passes. A ratio is the median of the ratios within each pass, with the lowest and the highest in brackets.`,
       ...(isBusy(conditions) ? [busyNote] : []),
-      "Everybody is durable: PostgreSQL with fsync and synchronous_commit on, SQLite in WAL mode with synchronous = FULL, Restate with its own defaults, which sync. A run counts when its last commit is durable.",
+      "All contenders are durable: PostgreSQL with fsync and synchronous_commit on, SQLite in WAL mode with synchronous = FULL, Restate with its own defaults, which sync. A run counts as done when its last commit is durable.",
     ],
     conditions,
     sections: [
@@ -39,15 +39,15 @@ export function workflowReport(results: Results): Report {
 }
 
 const busyNote =
-  "**The machine was busy with other work** (see the load below): these figures are good for ratios at best, and those with a wide range not even for that.";
+  "**The machine was busy with other work** (see the load below): use these figures for ratios only, and do not use those with a wide range.";
 
-/** The benchmark itself keeps a few processes busy, so more is allowed while it runs than before. */
+/** The benchmark itself keeps a few processes busy, so a higher load is allowed during the run than before it. */
 function isBusy(conditions: Conditions): boolean {
   const cores = availableParallelism();
   return Number(conditions["load before the run"]) > cores || Number(conditions["highest load during the run"]) > cores * 3;
 }
 
-/** Where things are installed is nobody's business. */
+/** Removes the paths of modules and of Node, because results are published. */
 function withoutPaths<T>(value: T): T {
   return JSON.parse(JSON.stringify(value, (key, inner: unknown) => (key === "module" || key === "node" ? undefined : inner))) as T;
 }
@@ -55,10 +55,10 @@ function withoutPaths<T>(value: T): T {
 function targetSection(targets: readonly Target[]): Section {
   return {
     title: "Targets",
-    columns: [{ title: "store" }, { title: "target" }, { title: "wanted" }, { title: "found" }, { title: "" }],
+    columns: [{ title: "store" }, { title: "target" }, { title: "required" }, { title: "measured" }, { title: "" }],
     rows: targets.map(({ store, what, wanted, found, verdict }) => [storeTitles[store], what, wanted, found, verdict]),
     notes: [
-      "In brackets: the lowest and the highest pass; of a step and its floor, which take turns in many short rounds, and of first and last steps, the middle half. Undecided: they fall on both sides of the line, or a step came out cheaper than the commit inside it, which cannot be.",
+      "In brackets: the lowest and the highest pass. For a step and its floor, which take turns in many short rounds, and for first and last steps: the middle half. Undecided: the values are on both sides of the requirement, or a step was measured as cheaper than the commit inside it, which is impossible.",
     ],
   };
 }
@@ -79,13 +79,13 @@ function loadSection(results: Results): Section {
     ],
     rows: [
       ...taken.filter(({ loads }) => loads.length > 0).map((one) => loadRow(results, one)),
-      // Nobody is missing in silence: those without figures have their reasons further down.
+      // Contenders without figures are listed, too: their reasons are in the section "Left out".
       ...absent(results).map(({ name, store }) => [name, storeTitles[store], "left out", "", "", "", "", ""]),
     ],
     notes: [
-      "Node's CPU is that of the process that starts and executes the runs, of one core; servers come on top of it.",
-      "OpenWorkflow's own handle looks for a result once a second; its runs are timed by the write that completes them.",
-      "Restate is called as a service without a key, which is faster than its keyed workflows, and its service has a thread of its own.",
+      "Node's CPU is the share of one core that the process uses which starts and executes the runs. Servers are not included.",
+      "The handle of OpenWorkflow polls for a result once a second, so its runs are timed by the write that completes them.",
+      "Restate is called as a service without a key, which is faster than its keyed workflows, and its service runs on its own thread.",
     ],
   };
 }
@@ -111,7 +111,7 @@ function absent({ leftOut, taken }: Results): Results["leftOut"] {
   return leftOut.filter(({ name, store }) => !has(name, store));
 }
 
-/** Against ours on the same store; Restate, which has its own, against ours on SQLite. */
+/** The ratio to our library on the same store; for Restate, which has its own log, on SQLite. */
 function timesOf(results: Results, { entrant, loads }: Taken): string {
   if (entrant.kind === "ours") return "";
   const ours = takenBy(results, names.ours, entrant.store === "own" ? "sqlite" : entrant.store);
@@ -146,7 +146,7 @@ function longSection({ taken, plan: { steps } }: Results): Section {
         ];
       }),
     notes: [
-      "One run, and no other beside it. A step is timed from the beginning of its body to that of the next one; medians within the run. The floor is one row of the journal, committed by itself through the store's driver.",
+      "One run at a time. A step is timed from the beginning of its body to the beginning of the next one; figures are medians within the run. The floor is one journal row, committed by itself through the store's driver.",
     ],
   };
 }
@@ -176,7 +176,7 @@ function countSection({ counts }: Results): Section {
       ]),
     ),
     notes: [
-      "PostgreSQL: its own counters of log syncs and of committed transactions, those that only read included; a round trip is a request to it that was waited for. Elsewhere: fsync, fdatasync and sync_file_range calls of the process and its servers. Flushes: as our store counts them.",
+      "PostgreSQL: its own counters of log syncs and of committed transactions, including those that only read. A round trip is a request that the process waited for. Other stores: calls of fsync, fdatasync and sync_file_range by the process and its servers. Flushes are counted by our store.",
     ],
   };
 }
@@ -184,7 +184,7 @@ function countSection({ counts }: Results): Section {
 function sleeperSection({ sleepers, plan }: Results): Section {
   const { sleepers: full, peerSleepers: fewer } = plan;
   return {
-    title: "Asleep",
+    title: "Sleeping runs",
     columns: [
       { title: "contender" },
       { title: "store" },
@@ -210,7 +210,7 @@ function sleeperSection({ sleepers, plan }: Results): Section {
       count(s.runs - s.woken),
     ]),
     notes: [
-      `Ours: ${count(full.runs)} runs, due one after the other over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s: at their rates, putting ${count(full.runs)} to sleep and waking them would take longer than all the rest of this benchmark. Memory is that of the Node process after full garbage collections, all runs asleep, less what it had after a rehearsal, in which a fifth as many fell asleep and woke. RSS still varies by megabytes with what the collector gives back, below zero too. That of a server is not in it.`,
+      `Ours: ${count(full.runs)} runs, due one after another over ${full.spreadMs / 1000} s. Peers: as many per second, but ${count(fewer.runs)} over ${fewer.spreadMs / 1000} s, because at their rates ${count(full.runs)} sleeping runs would take longer than the rest of this benchmark. Memory is that of the Node process after full garbage collections, while all runs sleep, less its memory after a rehearsal with a fifth of the runs. RSS still varies by megabytes with what the collector returns to the system, so it may be negative. Memory of servers is not included.`,
     ],
   };
 }
@@ -220,7 +220,7 @@ function crewSection({ crews, plan }: Results): Section {
     title: "Several worker processes on one PostgreSQL",
     columns: [
       { title: "worker processes", right },
-      { title: "runs per second, all together", right },
+      { title: "runs per second, in total", right },
       { title: "lowest–highest", right },
     ],
     rows: crews.map(({ workers, perSecond }) => [
@@ -228,17 +228,19 @@ function crewSection({ crews, plan }: Results): Section {
       rate(median(perSecond)),
       `${rate(Math.min(...perSecond))}–${rate(Math.max(...perSecond))}`,
     ]),
-    notes: [`Each starts and executes runs of its own, ${plan.inFlight} in flight. They and PostgreSQL share the cores of this machine.`],
+    notes: [
+      `Each process starts and executes its own runs, ${plan.inFlight} in flight. The processes and PostgreSQL share the cores of this machine.`,
+    ],
   };
 }
 
 function recoverySection({ recoveries }: Results): Section {
   return {
-    title: "Going on after a kill",
+    title: "Recovery after a kill",
     columns: [{ title: "store" }, { title: "steps", right }, { title: "ms until the interrupted step begins again", right }],
     rows: recoveries.map(({ entrant, steps, resumedMs }) => [storeTitles[entrant.store], count(steps), milliseconds(resumedMs)]),
     notes: [
-      "The worker is killed by SIGKILL in the last step. When its lease is over, a new process opens the store; from the start of its worker it claims the run, reads its journal and replays it.",
+      "The worker is killed by SIGKILL in the last step. After its lease has expired, a new process opens the store. The time is measured from the start of its worker, which claims the run, reads its journal and replays it.",
     ],
   };
 }

@@ -7,7 +7,7 @@ import type { Taken } from "./passes.js";
 import type { Plan } from "./plan.js";
 import type { StepPrice } from "./step-price.js";
 
-/** Everything that was measured. */
+/** All measurements. */
 export interface Results {
   readonly conditions: Conditions;
   readonly plan: Plan;
@@ -24,7 +24,7 @@ export function takenBy({ taken }: Pick<Results, "taken">, name: string, store: 
   return taken.find(({ entrant, longs }) => entrant.name === name && entrant.store === store && longs.length > 0);
 }
 
-/** Against whom ours is held on this store, with the store that they have. */
+/** The peers that our library is compared with on each store, and the store that they use. */
 export const rivals: Readonly<Record<"postgres" | "sqlite", readonly (readonly [name: string, store: StoreName])[]>> = {
   postgres: [
     [names.dbos, "postgres"],

@@ -1,8 +1,8 @@
 import { Socket } from "node:net";
 
 /**
- * Counts requests that were waited for, whichever driver makes them: a write on a connection, and all that follow it
- * before something is read there, are one round trip.
+ * Counts requests that the process waited for, with any driver: a write on a connection and all further writes before the next
+ * read are one round trip.
  */
 export function countRoundTrips(): () => number {
   let count = 0;

@@ -23,7 +23,7 @@ import type { Results } from "./results.js";
 import { measureStepPrice } from "./step-price.js";
 import { Turns } from "./turns.js";
 
-/** gather who takes part → passes → syncs and round trips → sleepers → ours alone: crews, recovery → report. */
+/** Gathers the contenders, then measures: passes, syncs and round trips, sleeping runs, and for our library worker crews and recovery. Then reports. */
 export async function workflow(args: string[]): Promise<void> {
   const plan = parsePlan(args);
   const guard = await startGuard(join(tmpdir(), "onceflow-bench-"), "SIGKILL");
@@ -52,7 +52,7 @@ async function serverConditions(postgres: Acquired<Server>): Promise<Conditions>
 }
 
 async function measureAll(bench: Bench, plan: Plan, machineConditions: Conditions, postgres: Acquired<Server>): Promise<Results> {
-  process.stderr.write("gathering who takes part; peers are installed on first use\n");
+  process.stderr.write("gathering the contenders; peers are installed on first use\n");
   const field = await gather({ ours: plan.ours, withPeers: plan.peers });
   const { entrants, without } = withPostgres(field, postgres);
   const progress = startProgress(stepsOf(plan, entrants));
@@ -70,13 +70,13 @@ async function measureAll(bench: Bench, plan: Plan, machineConditions: Condition
   }
 }
 
-/** Who comes to work on the machine after the run has begun disturbs it as much. */
+/** Records the highest load: programs that start during the benchmark disturb it, too. */
 function watchLoad(): { highest(): number; stop(): void } {
   let highest = 0;
-  const look = () => {
+  const sampleLoad = () => {
     highest = Math.max(highest, loadavg()[0] ?? 0);
   };
-  const timer = setInterval(look, 5000);
+  const timer = setInterval(sampleLoad, 5000);
   return { highest: () => highest, stop: () => clearInterval(timer) };
 }
 
@@ -93,7 +93,7 @@ async function measureRunners(
   const counts = await turns.each(fit, "syncs and round trips", async ({ entrant }) => {
     return { entrant, counts: await countDurable(bench, entrant, loads) };
   });
-  const sleepers = await turns.each(fit, "asleep", async ({ entrant, loads: taken }) => {
+  const sleepers = await turns.each(fit, "sleeping runs", async ({ entrant, loads: taken }) => {
     return { entrant, sample: await measureAsleep(bench, entrant, plan, medianSample(taken).perSecond) };
   });
   return { counts, sleepers };
@@ -103,27 +103,27 @@ type OursOnly = Pick<Results, "prices" | "crews" | "recoveries">;
 
 async function measureOurs(bench: Bench, plan: Plan, taken: readonly Taken[], turns: Turns): Promise<OursOnly> {
   const ours = taken.filter(({ entrant, loads }) => entrant.kind === "ours" && loads.length > 0);
-  const prices = await turns.each(ours, "a step beside its floor", ({ entrant }) => {
+  const prices = await turns.each(ours, "a step compared with its floor", ({ entrant }) => {
     const floor = taken.find((t) => t.entrant.kind === "floor" && t.entrant.store === entrant.store);
-    if (floor === undefined) throw new Error("has no floor");
+    if (floor === undefined) throw new Error("there is no floor for this store");
     return measureStepPrice(bench, entrant, floor.entrant, plan);
   });
   const onPostgres = ours.filter(({ entrant }) => entrant.store === "postgres");
   const crews = await turns.each(onPostgres, "several workers", ({ entrant }) => measureCrews(bench, entrant, plan));
-  const recoveries = await turns.each(ours, "going on after a kill", ({ entrant }) => measureRecoveries(bench, entrant, plan));
+  const recoveries = await turns.each(ours, "recovery after a kill", ({ entrant }) => measureRecoveries(bench, entrant, plan));
   return { prices, crews: crews.flat(), recoveries: recoveries.flat() };
 }
 
 function withPostgres({ entrants }: Field, postgres: Acquired<Server>): { entrants: readonly Entrant[]; without: LeftOut[] } {
   if (postgres.ok) return { entrants, without: [] };
-  const reason = publishable(`no PostgreSQL: ${postgres.reason}`);
+  const reason = publishable(`PostgreSQL is not available: ${postgres.reason}`);
   return {
     entrants: entrants.filter(({ store }) => store !== "postgres"),
     without: entrants.flatMap(({ name, store }) => (store === "postgres" ? [{ name, store, what: "everything", reason }] : [])),
   };
 }
 
-/** Everybody in every pass; who has runs, in two more parts; ours, in two or three that are ours alone. */
+/** Every contender in every pass; those with runs in two more parts; our library in two or three further parts. */
 function stepsOf({ passes }: Plan, entrants: readonly Entrant[]): number {
   const ours = entrants.filter(({ kind }) => kind === "ours");
   const runners = entrants.filter(({ kind }) => kind !== "floor");

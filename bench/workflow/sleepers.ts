@@ -5,14 +5,14 @@ import type { SleepPlan, SleepSample, StartedLate } from "./contender.js";
 export type Woken = (index: number) => void;
 
 const startedAtOnce = 50;
-/** All are asleep and none is due yet: then memory is looked at. */
-const lookBeforeMs = 300;
-/** Who has not woken by then does not. */
+/** Memory is read this long before the first run is due, when all are asleep. */
+const readMemoryBeforeMs = 300;
+/** A run that has not woken by then counts as not woken. */
 const lateMsMax = 60_000;
 
 /**
- * Starts runs that sleep, looks at the memory while they do, and at how late each of them wakes. All of it is rehearsed
- * with fewer: what starting and waking leave behind in the heap is not what sleeping needs.
+ * Starts runs that sleep, reads the memory while they do, and measures how late each of them wakes. A rehearsal with fewer runs
+ * comes first, so that memory which starting and waking need is not counted as memory of sleeping runs.
  */
 export async function measureSleepers(start: Start, plan: SleepPlan, listen: Listen): Promise<SleepSample | StartedLate> {
   const runs = Math.round(plan.runs / 5);
@@ -44,7 +44,7 @@ async function sleepAndWake(
   const dueAt = (i: number) => Math.round(firstDueAt + (spreadMs * i) / runs);
   listen((index) => {
     const i = index - firstIndex;
-    // A replay may pass here again, and a late one of the rehearsal: only the first time of its own counts.
+    // A replay may call this again, and so may a late run of the rehearsal: only the first call of each run counts.
     if (i < 0 || i >= runs || !Number.isNaN(lateMs[i])) return;
     lateMs[i] = Date.now() - dueAt(i);
     woken += 1;
@@ -52,9 +52,9 @@ async function sleepAndWake(
   });
 
   const startedMs = await startAll(runs, (i) => start(firstIndex + i, dueAt(i)));
-  const untilLookMs = firstDueAt - lookBeforeMs - Date.now();
-  if (untilLookMs < 0) return { neededMs: startedMs };
-  await delay(untilLookMs);
+  const waitMs = firstDueAt - readMemoryBeforeMs - Date.now();
+  if (waitMs < 0) return { neededMs: startedMs };
+  await delay(waitMs);
   const asleep = await memory();
   await Promise.race([all, delay(Math.max(0, firstDueAt + spreadMs - Date.now()) + lateMsMax, undefined, { ref: false })]);
 
@@ -87,7 +87,7 @@ async function startAll(runs: number, start: (index: number) => Promise<unknown>
   return performance.now() - startedAt;
 }
 
-/** After full collections, of which the later ones give pages back that the earlier ones emptied. */
+/** Memory after full garbage collections. Later ones return pages that earlier ones have emptied. */
 async function memory(): Promise<NodeJS.MemoryUsage> {
   for (let i = 0; i < 3; i++) {
     (globalThis as { gc?: () => void }).gc?.();

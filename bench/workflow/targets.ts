@@ -8,7 +8,7 @@ export interface Target {
   readonly what: string;
   readonly wanted: string;
   readonly found: string;
-  /** Undecided: what was measured falls on both sides of the line, or cannot be. */
+  /** Undecided: the measured values are on both sides of the requirement, or are impossible. */
   readonly verdict: "reached" | "not reached" | "undecided" | "not measured";
 }
 
@@ -19,7 +19,7 @@ const recoveryMsMax = 50;
 const sleepersBytesMax = 20e6;
 const wakeMsMax = 250;
 
-/** Each as a ratio within this run, where it is one: figures of another machine or another hour do not count. */
+/** Targets are ratios within this run where possible: figures of another machine or another hour do not count. */
 export function targetsOf(results: Results): Target[] {
   return [
     ...(["postgres", "sqlite"] as const).flatMap((store) => [...ratesOf(results, store), ...stepsOf(results, store)]),
@@ -51,7 +51,7 @@ function ratesOf(results: Results, store: "postgres" | "sqlite"): Target[] {
   return targets;
 }
 
-/** Our slow runs against the usual ones of whoever is quickest, pass by pass. */
+/** Our p99 compared with the p50 of the fastest peer, pass by pass. */
 function tailOf(ours: Taken, theirs: readonly Taken[], inFlight: number): Target {
   const quickest = theirs.toSorted((a, b) => medianSample(a.loads).p50Ms - medianSample(b.loads).p50Ms)[0];
   const pairs = ours.loads.flatMap(({ p99Ms }, i) => {
@@ -80,7 +80,7 @@ function stepsOf({ prices, plan: { steps } }: Results, store: "postgres" | "sqli
       what: "one step alone ÷ one bare durable commit of its row",
       wanted: `≤ ${timesFloorMax}`,
       found: shown(price),
-      // A step holds such a commit: a price below it was not measured, whatever the figure says.
+      // A step contains such a commit, so a price below it is a measurement error.
       verdict: price.median < 1 ? "undecided" : verdict(price, (ratio) => ratio <= timesFloorMax),
     },
     {
@@ -102,7 +102,7 @@ function recoveriesOf({ recoveries }: Results): Target[] {
     const ms = { median: median(took), min: Math.min(...took), max: Math.max(...took) };
     return {
       store,
-      what: `a run of ${count(first.steps)} steps goes on after a kill`,
+      what: `a run of ${count(first.steps)} steps continues after a kill`,
       wanted: `≤ ${recoveryMsMax} ms`,
       found: `${shown(ms, 0)} ms`,
       verdict: verdict(ms, (value) => value <= recoveryMsMax),
@@ -116,14 +116,14 @@ function sleepersOf({ sleepers }: Results): Target[] {
     .flatMap(({ entrant: { store }, sample: { runs, rssBytes, heapBytes, woken, lateMaxMs } }) => [
       {
         store,
-        what: `${count(runs)} runs asleep: memory, RSS or heap, whichever is more`,
+        what: `${count(runs)} sleeping runs: memory, the higher of RSS and heap`,
         wanted: `≤ ${megabytes(sleepersBytesMax)}`,
         found: megabytes(Math.max(rssBytes, heapBytes)),
         verdict: Math.max(rssBytes, heapBytes) <= sleepersBytesMax ? "reached" : "not reached",
       },
       {
         store,
-        what: `${count(runs)} runs asleep: each wakes in time`,
+        what: `${count(runs)} sleeping runs: each wakes in time`,
         wanted: `≤ ${wakeMsMax} ms`,
         found: woken === runs ? `${Math.round(lateMaxMs)} ms at most` : `${count(runs - woken)} did not wake`,
         verdict: woken === runs && lateMaxMs <= wakeMsMax ? "reached" : "not reached",
@@ -131,11 +131,17 @@ function sleepersOf({ sleepers }: Results): Target[] {
     ]);
 }
 
-/** A part that failed takes its targets with it: they are named, with the reason. */
+/** If a part failed, its targets are missing: they are listed as not measured, with the reason. */
 function missing({ leftOut }: Results): Target[] {
   return leftOut
     .filter(({ name }) => name === names.ours)
-    .map(({ store, what, reason }) => ({ store, what: `all about: ${what}`, wanted: "", found: reason, verdict: "not measured" as const }));
+    .map(({ store, what, reason }) => ({
+      store,
+      what: `everything about: ${what}`,
+      wanted: "",
+      found: reason,
+      verdict: "not measured" as const,
+    }));
 }
 
 function crewsOf({ crews }: Results): Target[] {
@@ -155,13 +161,13 @@ function crewsOf({ crews }: Results): Target[] {
     });
 }
 
-/** Only what all of the measurements say is said. */
+/** Decides only if the lowest and the highest value agree. */
 function verdict({ min, max }: Ratio, holds: (value: number) => boolean): Target["verdict"] {
   if (holds(min) !== holds(max)) return "undecided";
   return holds(min) ? "reached" : "not reached";
 }
 
-/** Of many short rounds the middle half: a single stall of the disk is no evidence. */
+/** The middle half of many short rounds: a single stall of the disk is no evidence. */
 function quartiles(ratios: readonly number[]): Ratio {
   const sorted = ratios.toSorted((a, b) => a - b);
   return { median: percentile(sorted, 0.5), min: percentile(sorted, 0.25), max: percentile(sorted, 0.75) };
@@ -171,7 +177,7 @@ function shown({ median: middle, min, max }: Ratio, digits = 2): string {
   return `${middle.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`;
 }
 
-/** Of a million bytes: what the target says. */
+/** In millions of bytes, like the target. */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
 }

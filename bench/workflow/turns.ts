@@ -3,7 +3,7 @@ import type { Progress } from "../progress.js";
 import { type LeftOut, publishable, storeTitles } from "./entrants.js";
 import type { Taken } from "./passes.js";
 
-/** One part of the benchmark for one contender after the other. Who fails in one part still takes part in the others. */
+/** Measures one part of the benchmark for one contender after another. A contender that fails in one part still takes part in the others. */
 export class Turns {
   readonly leftOut: LeftOut[];
   readonly #progress: Progress;
@@ -13,9 +13,9 @@ export class Turns {
     this.leftOut = [...leftOut];
   }
 
-  async each<T>(who: readonly Taken[], what: string, work: (taken: Taken) => Promise<T>): Promise<T[]> {
+  async each<T>(entrants: readonly Taken[], what: string, work: (taken: Taken) => Promise<T>): Promise<T[]> {
     const done: T[] = [];
-    for (const taken of who) {
+    for (const taken of entrants) {
       const { name, store } = taken.entrant;
       this.#progress.now(`${what}: ${name}, ${storeTitles[store]}`);
       try {

@@ -3,45 +3,45 @@ import { Provider } from "./provider.js";
 
 const provider = new Provider();
 
-/** The packet of a node with one port, and the key of its edge, which is passed to providers. */
-function only(input: NodeInput): Packet {
+/** The packet of a node with one input port. */
+function packetOf(input: NodeInput): Packet {
   return input.packet(input.ports[0] ?? "in");
 }
 const keyOf = ({ context }: NodeInput): string => context.idempotencyKey ?? context.packetId;
-const pass: NodeFunction = (input) => new NodeOutput().send("out", only(input).data);
+const pass: NodeFunction = (input) => new NodeOutput().send("out", packetOf(input).data);
 
 // ——— order fulfilment
 
 const validateOrder: NodeFunction = (input) => {
-  const order = only(input);
+  const order = packetOf(input);
   const orderId = order.getString("orderId");
-  if (!order.has("address.country")) return new NodeOutput().send("Rejected", { orderId, reason: "it does not say where to" });
+  if (!order.has("address.country")) return new NodeOutput().send("Rejected", { orderId, reason: "the order has no delivery country" });
   return new NodeOutput().send("Accepted", { orderId, total: order.getNumber("total"), address: order.get("address") });
 };
 
 const chargePayment: NodeFunction = (input) => {
-  const order = only(input);
+  const order = packetOf(input);
   const { id: charge } = provider.call("charge", keyOf(input));
   return new NodeOutput().send("Paid", { orderId: order.getString("orderId"), charge, address: order.get("address") });
 };
 
 const shipParcel: NodeFunction = (input) => {
-  const order = only(input);
-  if (order.getString("address.country") === "xx") throw new NodeError("PERMANENT", "no carrier goes there");
+  const order = packetOf(input);
+  if (order.getString("address.country") === "xx") throw new NodeError("PERMANENT", "no carrier delivers to this country");
   const { id: parcel } = provider.call("ship", keyOf(input));
   return new NodeOutput().send("out", { orderId: order.getString("orderId"), parcel });
 };
 
 /** A packet that no edge takes is an output of the execution. */
 const announceShipping: NodeFunction = (input) => {
-  const { data } = only(input);
+  const { data } = packetOf(input);
   return new NodeOutput().send("announced", { ...data, charges: provider.effects(`${String(data["orderId"])}:charge`) });
 };
 
 // ——— email triage
 
 const classifyEmail: NodeFunction = (input) => {
-  const email = only(input);
+  const email = packetOf(input);
   const subject = email.getString("subject");
   const kind = /lottery|prize/i.test(subject) ? "spam" : /down|urgent/i.test(subject) ? "urgent" : "normal";
   const priority = { spam: 0, normal: 4, urgent: 9 }[kind];
@@ -51,7 +51,7 @@ const classifyEmail: NodeFunction = (input) => {
 // ——— document summary
 
 const splitDocument: NodeFunction = (input) => {
-  const document = only(input);
+  const document = packetOf(input);
   const output = new NodeOutput();
   for (const [number, text] of document
     .getString("text")
@@ -62,11 +62,11 @@ const splitDocument: NodeFunction = (input) => {
 };
 
 const summarisePiece: NodeFunction = (input) => {
-  const { text = "", ...piece } = only(input).data as { readonly text?: string };
+  const { text = "", ...piece } = packetOf(input).data as { readonly text?: string };
   return new NodeOutput().send("out", { ...piece, summary: text.split(/\s+/).slice(0, 8).join(" ") });
 };
 
-const asks =
+const callProvider =
   (what: string): NodeFunction =>
   (input) =>
     new NodeOutput().send("out", provider.call(what, keyOf(input)));
@@ -79,11 +79,11 @@ export const nodes: Readonly<Record<string, NodeFunction>> = {
   reject_order: () => {},
   fetch_email: pass,
   classify_email: classifyEmail,
-  send_sms_alert: asks("sms"),
-  create_ticket: asks("ticket"),
+  send_sms_alert: callProvider("sms"),
+  create_ticket: callProvider("ticket"),
   archive_spam: () => {},
   take_document: pass,
   split_document: splitDocument,
   summarise_piece: summarisePiece,
-  keep_summary: asks("keep"),
+  keep_summary: callProvider("keep"),
 };

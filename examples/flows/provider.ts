@@ -6,11 +6,11 @@ export class Provider {
   call(what: string, key: string): { readonly id: string } {
     const calls = (this.#calls.get(key) ?? 0) + 1;
     this.#calls.set(key, calls);
-    console.error(`provider      ${what} ${key}: ${calls === 1 ? "done" : "done before, and not again"} (call ${calls})`);
+    console.error(`provider      ${what} ${key}: ${calls === 1 ? "done" : "already done, no second effect"} (call ${calls})`);
     return { id: `${what}-${key}` };
   }
 
-  /** Number of effects, however many calls there were. */
+  /** The number of effects under this key, independent of the number of calls. */
   effects(key: string): number {
     return this.#calls.has(key) ? 1 : 0;
   }

@@ -24,7 +24,7 @@ test("an SMS is sent once, however often its packet is delivered", async () => {
   expect(provider.effects.rawCalls("msg-001-sms")).toBe(1);
 });
 
-test("two deliveries at once: one is held until the other is through", async () => {
+test("two deliveries at once: one waits until the other has ended", async () => {
   const provider = smsProvider();
   const node = new SmsAlertNode(provider);
   const input = mockNodeInput("in", alert, { idempotencyKey: "msg-001-sms" });
@@ -33,7 +33,7 @@ test("two deliveries at once: one is held until the other is through", async () 
   expect(provider.effects.rawCalls("msg-001-sms")).toBe(1);
 });
 
-test("a provider that refuses leaves the key free, and says whether to try again", async () => {
+test("if the provider refuses, the key is free, and the error says whether to retry", async () => {
   const provider = smsProvider();
   let busy = true;
   const node = new SmsAlertNode({
@@ -49,7 +49,7 @@ test("a provider that refuses leaves the key free, and says whether to try again
   expect((await deliver(node, input)).status).toBe("processed");
 });
 
-test("a ticket is opened once, also where the edge has no key and the other side knows none", async () => {
+test("a ticket is opened once, even if the edge has no key and the ticket system knows no keys", async () => {
   const opened: string[] = [];
   const table = new Map<string, Ticket>();
   const node = new CreateTicketNode(
@@ -62,7 +62,7 @@ test("a ticket is opened once, also where the edge has no key and the other side
     const input = mockNodeInput("in", data, idempotencyKey === undefined ? {} : { idempotencyKey });
     ids.push((await deliver(node, input)).output.sent[0]?.data["id"]);
   }
-  // By its key; acknowledged without a call; by the message id; found in our table.
+  // The results: opened under its key; acknowledged without a call; opened under the message id; found in our table.
   expect(ids).toEqual(["T-1", undefined, "T-2", "T-2"]);
   expect(opened).toEqual(["Help", "Help"]);
 });

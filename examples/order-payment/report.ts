@@ -26,7 +26,7 @@ export function report(result: Tally, { requests, kills, replays }: Shop["counts
   return [
     strong("The shop and its ledger"),
     shop,
-    strong("The payment process, which counts by itself"),
+    strong("The payment process, with its own counts"),
     provider,
     ...story(result),
     ...retriedErrors(errors),

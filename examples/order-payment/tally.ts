@@ -54,7 +54,7 @@ async function readAccounts(storeUrl: string, purchases: readonly Purchase[], bo
     const accounts: Account[] = [];
     for (const purchase of purchases) {
       const record = await inspect(store, { scope, key: chargeKey(purchase.order) });
-      if (record === undefined) throw new Error(`the ledger knows nothing of ${purchase.order.id}`);
+      if (record === undefined) throw new Error(`the ledger has no record of ${purchase.order.id}`);
       const chargeIds = book.charges.filter((charge) => charge.idempotencyKey === record.effectKey).map(({ chargeId }) => chargeId);
       accounts.push({ ...purchase, record, calls: calls.get(record.effectKey) ?? [], chargeIds });
     }

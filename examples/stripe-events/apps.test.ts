@@ -55,7 +55,7 @@ describe.each(["hono-stripe", "express-stripe"])("%s", (example) => {
   });
 });
 
-test("the demonstration shows it", async () => {
+test("the demonstration prints one charge and one receipt", async () => {
   const demo = ["--import", "onceflow/register", "examples/stripe-events/demo.ts"];
   const printed = await runCommand(process.execPath, [...demo, "express-stripe"], { boundMs: 30_000 });
   const answer = '200 {"runId":"stripe-evt_1"}';
@@ -68,13 +68,13 @@ test("the demonstration shows it", async () => {
   ]);
 });
 
-test("signatures: the body, the time and the secret count", () => {
+test("a signature covers the body, the time and the secret", () => {
   const now = new Date("2030-01-01T00:00:00Z");
   const header = signed("{}", "secret", now);
-  const isIt = (over: object, at = now) => isFromStripe({ body: "{}", header, secret: "secret", ...over }, at);
-  expect(isIt({})).toBe(true);
-  expect(isIt({ header: `v0=x,${header},v1=other` })).toBe(true);
-  expect(isIt({}, new Date(now.getTime() + 299_000))).toBe(true);
+  const isValid = (over: object, at = now) => isFromStripe({ body: "{}", header, secret: "secret", ...over }, at);
+  expect(isValid({})).toBe(true);
+  expect(isValid({ header: `v0=x,${header},v1=other` })).toBe(true);
+  expect(isValid({}, new Date(now.getTime() + 299_000))).toBe(true);
   for (const over of [
     { body: "{ }" },
     { secret: "other" },
@@ -83,7 +83,7 @@ test("signatures: the body, the time and the secret count", () => {
     { header: header.slice(0, -1) },
     { header: "t=1,v1=" },
   ])
-    expect(isIt(over), JSON.stringify(over)).toBe(false);
-  expect(isIt({}, new Date(now.getTime() + 301_000))).toBe(false);
-  expect(isIt({ header: header.replace(/t=\d+/, "t=1893456001") })).toBe(false);
+    expect(isValid(over), JSON.stringify(over)).toBe(false);
+  expect(isValid({}, new Date(now.getTime() + 301_000))).toBe(false);
+  expect(isValid({ header: header.replace(/t=\d+/, "t=1893456001") })).toBe(false);
 });

@@ -94,7 +94,7 @@ test.each(["turbopack", "webpack"])(
       timeout: INSTALL_BOUND_MS,
     });
     const failure = await built.then(
-      () => "it was built",
+      () => "the build succeeded",
       ({ stdout, stderr }: { stdout: string; stderr: string }) => stdout + stderr,
     );
     expect(failure).toMatch(new RegExp(`process-stripe-event\\.ts:${line}:\\d+: only an async function can be a step`));

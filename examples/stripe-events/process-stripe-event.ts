@@ -38,7 +38,7 @@ async function post(
 ): Promise<Response> {
   const { stepId, signal } = getStepMetadata();
   const url = process.env[to];
-  if (url === undefined) throw new FatalError(`set ${to} to where it is`);
+  if (url === undefined) throw new FatalError(`set ${to} to the URL of the service`);
   const response = await fetch(url, { method: "POST", headers: { ...headers, "Idempotency-Key": stepId }, body, signal });
   if (response.ok) return response;
   const problem = `${to} answered ${response.status}`;

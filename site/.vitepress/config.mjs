@@ -96,7 +96,7 @@ export default defineConfig({
     search: {
       provider: "local",
       options: {
-        // Sources are not searched, and of equal hits the page that explains comes before the page that lists.
+        // Source files are not searched. Of equal hits, pages that explain come before API pages and decision records.
         _render: (text, env, md) => (env.relativePath.startsWith("files/") ? "" : md.render(text, env)),
         miniSearch: { searchOptions: { boostDocument: (id) => (/^\/(api|adr)\//.test(id) ? 0.3 : 1) } },
       },

@@ -3,8 +3,11 @@ export { type Finding, findingText, type Place, type Severity } from "../graph/f
 export { type FindingCode, findingCodes } from "../graph/findings/finding-codes.js";
 export { toSarif } from "../graph/findings/sarif.js";
 export { type ConvertOptions, convertFlow, formatFlow, type Rewritten, type TextOptions } from "../graph/format/format.js";
+export type { GeneratedFile } from "../graph/generate/generated-file.js";
+export { generateGo } from "../graph/generate/go/go.js";
 export { generateDocs } from "../graph/generate/markdown.js";
-export { type GeneratedFile, generateTypeScript } from "../graph/generate/typescript.js";
+export { generatePython } from "../graph/generate/python/python.js";
+export { generateTypeScript } from "../graph/generate/typescript.js";
 export type { Limits } from "../graph/load/limits.js";
 export { type FlowSource, type LoadedFlows, type LoadOptions, loadFlows } from "../graph/load/load-flows.js";
 export { BaseNode, type FlowNode, type Handled, type NodeContext, type NodeFunction, NodeInput, NodeOutput } from "../graph/node/node.js";
@@ -24,6 +27,9 @@ export type {
   Recovery,
   RetryPolicy,
   StoreName,
+  Webhook,
+  WebhookKey,
+  WebhookSignature,
 } from "../graph/normalise/model.js";
 export type { Evaluated, Expression, Travelling } from "../graph/plan/expression.js";
 export type { KeyContext, KeyMaker } from "../graph/plan/key-maker.js";

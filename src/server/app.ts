@@ -10,18 +10,26 @@ import { type AppOptions, checkAppOptions } from "./options.js";
 import { knownProblem, problemResponse } from "./problem.js";
 import { addHealthRoute, addStatusRoutes } from "./status-routes.js";
 import { addTriggerRoute } from "./trigger-route.js";
+import { addWebhookRoute } from "./webhooks/route.js";
+import { webhooksOf } from "./webhooks/webhooks.js";
 
 /**
  * Creates the HTTP API of a runtime as a Hono app, to mount in an app of yours. `serve` also starts a server for it. Throws
- * InvalidInputError for wrong options, and ConfigurationError (`MISSING_PACKAGE`) if `hono` is not installed.
+ * InvalidInputError for wrong options, and ConfigurationError: `MISSING_PACKAGE` (`hono` is not installed), `WEBHOOK_SECRET` (the secret
+ * of a webhook is not set or not usable), `WEBHOOK_PATH` (two webhooks have the same path).
  *
  * @example
  * const app = createApp(runtime, { token: process.env["ONCEFLOW_TOKEN"] });
  */
 export function createApp(runtime: Runtime, options: AppOptions = {}): Hono {
   const policy = checkAppOptions(options);
-  const app = new (loadHono().Hono)();
-  app.use(headers, hostGuard(policy.token));
+  const { Hono } = loadHono();
+  const webhooks = webhooksOf(runtime.plans, policy.env);
+  const app = new Hono();
+  app.use(headers);
+  // Before the guards: a provider has no token, and its requests name a public host. Its signature is checked instead.
+  addWebhookRoute(app, runtime, webhooks, policy);
+  app.use(hostGuard(policy.token));
   addHealthRoute(app, runtime);
   app.use(tokenGuard(policy.token));
   addTriggerRoute(app, runtime, policy.bodyBytesMax);

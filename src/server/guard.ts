@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from "hono";
+import { isLoopback } from "../core/values/loopback.js";
 import { digestOf, sameDigest } from "../core/values/secret.js";
-import { isLoopback } from "./loopback.js";
 import { problemResponse } from "./problem.js";
 
 /**

@@ -68,6 +68,27 @@ const triggerFlow = operation({
   },
 });
 
+/** The document does not list the webhooks of this runtime: it is the same for every runtime. */
+const receiveWebhook = (method: "Post" | "Put") => ({
+  operationId: `receiveWebhook${method}`,
+  summary:
+    "Receive an event at the path of a webhook entry point. Requires a valid signature instead of the token; the packet is durable before the response",
+  security: [],
+  parameters: [parameter("path", "path", "The path of the webhook, without /webhooks/")],
+  requestBody: { required: true, content: { "application/json": { schema: { type: "object", additionalProperties: true } } } },
+  responses: {
+    200: answer("The event was accepted, was already known by its key, or was rejected by the entry point's filter", "Triggered"),
+    400: problem("The body is not a JSON object, has no key, or is not valid for this flow"),
+    401: problem("The signature is missing, wrong or too old"),
+    404: problem("No webhook has this path"),
+    405: problem("The webhook has another method"),
+    409: problem("The flow is archived, or it is paused and stores nothing"),
+    413: problem("The body is too long"),
+    415: problem("The body is not JSON"),
+    503: problem("The store is unreachable, or the server is shutting down: send the event again"),
+  },
+});
+
 const stateChange = (verb: string, summary: string) => ({
   post: operation({
     id: `${verb}Flow`,
@@ -165,6 +186,7 @@ export const openApi = {
         },
       }),
     },
+    "/webhooks/{path}": { post: receiveWebhook("Post"), put: receiveWebhook("Put") },
     "/events": {
       get: operation({
         id: "listen",

@@ -9,6 +9,8 @@ export interface AppOptions {
    * requests to a loopback host are answered.
    */
   readonly token?: string;
+  /** Environment variables with the secrets of webhooks. Default: those of the process. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   /** Maximum size of a request body. Default 1 MiB. */
   readonly bodyBytesMax?: number;
   /** Maximum time that a request with `?wait=` waits. Default 60 s. */
@@ -27,6 +29,7 @@ export interface AppOptions {
 
 export interface AppPolicy {
   readonly token: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly bodyBytesMax: number;
   readonly waitMsMax: number;
   readonly listenersMax: number;
@@ -40,14 +43,14 @@ const tokenCharsMin = 16;
 
 export function checkAppOptions(options: AppOptions): AppPolicy {
   const { token, bodyBytesMax = 1024 * 1024, waitMsMax = 60_000, listenersMax = 100, eventsMax = 1000, heartbeatMs = 15_000 } = options;
-  const { signal = new AbortController().signal, onError = warn } = options;
+  const { signal = new AbortController().signal, onError = warn, env = process.env } = options;
   if (token !== undefined) checkToken(token);
   whole("bodyBytesMax", bodyBytesMax, 1, 1024 * 1024 * 1024);
   whole("listenersMax", listenersMax, 0, 100_000);
   whole("eventsMax", eventsMax, 1, 1_000_000);
   duration("waitMsMax", waitMsMax);
   duration("heartbeatMs", heartbeatMs, 10);
-  return { token, bodyBytesMax, waitMsMax, listenersMax, eventsMax, heartbeatMs, signal, onError };
+  return { token, env, bodyBytesMax, waitMsMax, listenersMax, eventsMax, heartbeatMs, signal, onError };
 }
 
 /** The error message must not contain the token. */

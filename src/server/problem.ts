@@ -9,6 +9,7 @@ const problems = {
   "body-malformed": [400, "The body is not a JSON object"],
   "payload-invalid": [400, "The payload is not valid for this flow"],
   unauthorized: [401, "A bearer token is required"],
+  "signature-refused": [401, "The signature of the request is missing, wrong or too old"],
   "host-refused": [403, "A server without a token only accepts requests to a loopback host"],
   "origin-refused": [403, "Requests from web pages of other origins are not allowed"],
   "route-unknown": [404, "No such route"],

@@ -2,10 +2,10 @@ import type { Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ConfigurationError } from "../core/errors/errors.js";
 import { whole } from "../core/ledger/key-ref.js";
+import { isLoopback } from "../core/values/loopback.js";
 import type { Runtime } from "../exports/graph.js";
 import { createApp } from "./app.js";
 import { missingPackages } from "./load-hono.js";
-import { isLoopback } from "./loopback.js";
 import type { AppOptions } from "./options.js";
 
 /** Options of `serve`. */

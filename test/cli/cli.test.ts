@@ -361,7 +361,7 @@ describe("usage", () => {
   test("with --json an error is one JSON document too", async () => {
     const folder = folderWith({ "a.yaml": odd });
     const wrong: readonly (readonly [string[], number, string])[] = [
-      [["validate", "--json"], 2, "USAGE"],
+      [["validate", "--json"], 2, "INVALID_INPUT"],
       [["validate", "--json", "."], 2, "INVALID_INPUT"],
       [["convert", "--json", "a.yaml"], 2, "INVALID_INPUT"],
       [["convert", "--json", "a.yaml", "-o", "."], 1, "UNWRITABLE"],

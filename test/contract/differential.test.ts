@@ -26,15 +26,15 @@ import { freshTable } from "../servers/dynamodb/tables.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
 /**
- * Random histories, applied to a store and to decide() on a Map. Each flush returns the store's time at which it decided,
- * so that the model decides at the same instant: answers, records and attempt logs have to be equal to the
- * millisecond. Durations are zero or a century, because a purge does not return its time.
+ * Applies random histories to a store, and to decide() on a Map. Each flush returns the store's time of its decision, so the
+ * model decides at the same instant: answers, records and attempt logs must be equal to the millisecond. Durations are zero
+ * or a century, because a purge does not return its time.
  */
 const centuryMs = 100 * 366 * 24 * 3600 * 1000;
 const durationMs = fc.constantFrom(0, centuryMs);
 const effect = fc.constantFrom("idempotent", "keyed", "reconcile", "atMostOnce");
 
-/** The owner, attempt or input that an operation names: mostly the one of the record, sometimes another. */
+/** The owner that an operation names: mostly the owner of the record, sometimes another one. */
 const who = fc.oneof({ weight: 3, arbitrary: fc.constant("present") }, { weight: 2, arbitrary: fc.constantFrom("a", "b") });
 const attempt = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
 
@@ -103,7 +103,7 @@ const step = fc.oneof(
 );
 const history = fc.array(step, { minLength: 12, maxLength: 20, size: "max" });
 
-/** On a busy machine; on an idle one it takes a tenth of that. */
+/** For a busy machine; an idle one needs a tenth of it. */
 const compareMsMax = 900_000;
 
 let histories = 0;
@@ -113,7 +113,7 @@ class Model {
   readonly records = new Map<string, LedgerRecord>();
   readonly attempts = new Map<string, AttemptEntry[]>();
 
-  /** Owners belong to one key, as they do in every begin. */
+  /** An owner belongs to one key, as in every begin. */
   operation(key: string, asked: Asked): Operation {
     const record = this.records.get(key);
     const owner = asked.owner === "present" && record ? record.owner : `${key} ${asked.owner}`;
@@ -133,7 +133,7 @@ class Model {
     return answer;
   }
 
-  /** Ends everything that has a duration of zero. Returns how many records that touches. */
+  /** Removes everything that has a duration of zero, and returns the number of affected records. */
   purge(before: number | undefined): number {
     if (before === 0) return 0;
     let touched = 0;
@@ -249,7 +249,7 @@ describe.concurrent("PostgreSQL decides in SQL as decide() does", { timeout: com
   test.for([1, 2, 3, 4])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (database === undefined) return skip(server.ok ? "no database" : server.reason);
     const url = new URL(database.url);
-    // This test does not look at crashes, so commits need not wait for the disk.
+    // This test crashes no server, so commits need not wait for the disk.
     url.searchParams.set("options", "-c synchronous_commit=off");
     await compare(await postgresBackend({ url: url.href, schema: `part_${part}` }), histories, part);
   });
@@ -260,7 +260,7 @@ describe.concurrent("MongoDB decides in pipelines as decide() does (an emulator,
 }, () => {
   const server = inject("mongodb");
 
-  const histories = effort({ quick: 10, full: 40 });
+  const histories = effort({ quick: 10, full: 20 });
   test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     const prefix = `differential_${process.pid}_${part}`;

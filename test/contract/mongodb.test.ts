@@ -1,4 +1,4 @@
-import { ledgerContract, type MongoTarget, mongoTarget, runContract } from "onceflow/testing";
+import { ledgerContract, type MongoTarget, mongoTarget, packetContract, runContract } from "onceflow/testing";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 
 const server = inject("mongodb");
@@ -10,7 +10,7 @@ beforeAll(async () => {
   if (!server.ok) return;
   byUrl = await mongoTarget({ url: server.url });
   byClient = await mongoTarget({ url: server.url, shared: true });
-  // The driver (7.8) waits without end when it writes to a connection that was closed while it was idle: here it does not keep them.
+  // The driver (7.8) waits without end if it writes to a connection that was closed while idle: so idle connections are not kept here.
   severed = await mongoTarget({ url: `${server.url}${server.url.includes("?") ? "&" : "?"}maxIdleTimeMS=5` });
 });
 
@@ -20,7 +20,7 @@ afterAll(async () => {
   await severed?.close();
 });
 
-for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract })) {
+for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runContract, packets: packetContract })) {
   describe.concurrent(`${of}, MongoDB (an emulator, unless ONCEFLOW_TEST_MONGODB_URL names a real one)`, () => {
     for (const { verb, cases } of contract) {
       describe(verb, () => {
@@ -28,7 +28,7 @@ for (const [of, contract] of Object.entries({ ledger: ledgerContract, runs: runC
           test(one.name, async ({ skip }) => {
             if (byUrl === undefined || byClient === undefined || severed === undefined)
               return skip(server.ok ? "no target" : server.reason);
-            // The ledger by its URL, packets and runs on the application's client: both ways are tested without taking twice the time.
+            // The ledger is opened by its URL, runs on the application's client: this tests both ways without taking twice the time.
             const usual = of === "ledger" ? byUrl : byClient;
             const target = one.skip(byClient) !== undefined && one.skip(severed) === undefined ? severed : usual;
             const reason = one.skip(target);

@@ -16,7 +16,7 @@ const cases = [...ledgerContract, ...runContract, ...packetContract].flatMap((gr
 
 /** The output of the program, whether or not it passed. */
 function run(node: string): Promise<{ readonly code: number | string | null | undefined; readonly output: string }> {
-  // Otherwise its child processes would report to a test runner that is not there.
+  // With these variables, its child processes would report to a test runner that does not exist.
   const { NODE_TEST_CONTEXT: _, NODE_OPTIONS: __, ...env } = process.env;
   return new Promise((resolve) => {
     execFile(node, [program], { env, timeout: runMsMax, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {

@@ -8,8 +8,8 @@ import type { Server } from "../servers/provider.js";
 const server = inject("postgres");
 
 /**
- * In transaction mode there are fewer sessions than connections, and each transaction may use another one. In session
- * mode the store works in the same way: the ledger's part of the contract checks that it may.
+ * In transaction mode there are fewer server sessions than connections, and each transaction may use another session. Session
+ * mode has fewer risks, so the ledger contract is enough.
  */
 const modes = [
   { mode: "transaction", size: 12, contracts: { ledger: ledgerContract, runs: runContract, packets: packetContract } },

@@ -2,7 +2,7 @@ import { memoryTarget, runContract } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 import { firstBroken } from "./first-broken.js";
 
-/** Wraps the runs of the memory store so that they break one guarantee. The run contract must find each of them. */
+/** Each sabotage wraps the runs of the memory store and breaks one guarantee. The run contract must find all of them. */
 type Sabotage = NonNullable<Parameters<typeof memoryTarget>[0]["runs"]>;
 type Runs = Parameters<Sabotage>[0];
 type Memory = Parameters<Sabotage>[1];
@@ -12,7 +12,7 @@ type Answer = Awaited<ReturnType<Runs["flush"]>>[number];
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Every operation goes through `meddle`, which may pass it on, changed or not, and touch the memory before and after. */
+/** Passes every operation to `meddle`, which may forward it, changed or not, and change the memory before and after. */
 function meddling(
   meddle: (operation: Operation, pass: (operation: Operation) => Promise<Answer>, memory: Memory) => Promise<Answer>,
 ): Sabotage {
@@ -58,7 +58,7 @@ function edit({ runs }: Memory, id: string, change: (run: NonNullable<ReturnType
   if (run) runs.set(id, { ...run, ...change(run) });
 }
 
-/** The broken promise, the verb under which the contract must find it, and the sabotage. */
+/** The broken guarantee, the verb under which the contract must find it, and the sabotage. */
 const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = [
   [
     "lets the last creator win",
@@ -579,7 +579,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
   ],
 ];
 
-/** The first promise that the memory store keeps and this one does not. */
+/** The name of the first case that the memory store passes and the sabotaged store fails. */
 const broken = (verb: string, runs: Sabotage) =>
   firstBroken(runContract, verb, memoryTarget({ time: "virtual", runs }), memoryTarget({ time: "virtual" }));
 
@@ -588,7 +588,7 @@ describe("the run contract finds a store that", () => {
 });
 
 describe("the run contract accepts a store that", () => {
-  /** Each call takes some time, and others run in between. */
+  /** Delays each call, so that other calls run in between. */
   const slow: Sabotage = (faithful) => {
     let calls = 0;
     const later = async () => {
@@ -619,7 +619,7 @@ describe("the run contract accepts a store that", () => {
       chunks: slowly(faithful.chunks),
       tail: slowly(faithful.tail),
       purge: slowly(faithful.purge),
-      // A notification that comes late, without a name, and more often than needed.
+      // Notifications are late, name no run, and come more often than needed.
       watch: (changed) => {
         let stopped = false;
         const stop = faithful.watch(() => {

@@ -105,8 +105,8 @@ for (const [name, targetOf] of Object.entries(targets)) {
       const all = (options: RunOptions) => Array.from({ length: 50 }, (_, i) => flows[i % 2]?.run(order, { key: "k", ...options }));
       const waiting = all({ onRunning: "wait" });
       await vi.waitFor(() => expect(body).toHaveBeenCalled());
-      const told = await Promise.all(all({}));
-      expect(told).toEqual(told.map(() => ({ name: "payment", status: "running", durationMs: 0, steps: [] })));
+      const refused = await Promise.all(all({}));
+      expect(refused).toEqual(refused.map(() => ({ name: "payment", status: "running", durationMs: 0, steps: [] })));
       meanwhile.open();
       const results = await Promise.all(waiting);
       expect(new Set(results.map((result) => JSON.stringify(result))).size).toBe(1);

@@ -1,14 +1,15 @@
 import type { Store } from "onceflow";
 import { createRuntime, type FlowNode, NodeOutput, type Runtime, type RuntimeEvent, type RuntimeOptions } from "onceflow/graph";
+import type { NodeType } from "onceflow/nodes";
 import { memoryTarget } from "onceflow/testing";
 import { test as base, expect } from "vitest";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
 import { everyStore, type Scene, type StoreName, shortMs } from "../kit/scene.js";
 
 /** Stores that support packets. */
-export const packetStores: readonly StoreName[] = everyStore;
+export const packetStores: readonly StoreName[] = [...everyStore, "mongodb"];
 
-export type Nodes = Readonly<Record<string, FlowNode>>;
+export type Nodes = Readonly<Record<string, FlowNode | NodeType>>;
 type Given = Partial<Omit<RuntimeOptions, "store" | "documents" | "nodes">>;
 
 /** A runtime that is stopped at the end of its test. Opens a store unless `options` has one. */

@@ -24,7 +24,24 @@ flows:
     summary: s
     description: d
     tags: [a]
-    entrypoints: [a, { message: { $ref: "#/components/events/E" }, filter: payload.a == 1, description: d }, { node: a }]
+    entrypoints:
+      - a
+      - { message: { $ref: "#/components/events/E" }, filter: payload.a == 1, description: d }
+      - { node: a }
+      - node: b
+        kind: webhook
+        path: /webhooks/b
+        key: header.x-id
+        signature:
+          scheme: hmac
+          secretEnv: S
+          header: X-Sig
+          algorithm: sha512
+          encoding: base64
+          prefix: v1=
+          timestampHeader: X-Time
+          content: "{timestamp}:{body}"
+          toleranceMs: 1000
     defaults: { retryPolicy: { $ref: "#/components/policies/P" }, execution: { timeoutMs: 1, concurrency: 1, maxRetries: 1 } }
     nodes:
       a:
@@ -39,7 +56,8 @@ flows:
           supports: [proc]
           image: i
           version: "1"
-          grpc: { port: 1, streaming: true, maxConcurrentStreams: 1, tls: true }
+          http: { url: 'https://example.org', tokenEnv: TOKEN }
+          grpc: { host: example.org, port: 1, streaming: true, maxConcurrentStreams: 1, tls: true }
           nats: {}
           redis: {}
           zeromq: {}
@@ -52,6 +70,8 @@ flows:
         $ref: "#/components/nodes/B"
         idempotency: { enabled: true, keyExpression: "input.id + ':b'", ttlSeconds: 1, store: mongo }
         inputs: []
+      c: { operationId: c, kind: subworkflow, workflowRef: "#/flows/g" }
+      d: { operationId: d, kind: subworkflow, settings: { workflowRef: g } }
     edges:
       - from: a
         to: b
@@ -70,23 +90,28 @@ flows:
           priority: 1
           timeoutMs: 1
       - { from: a, to: b, delivery: { mode: ephemeral, backend: redis, idempotencyTtlMs: 1000 } }
+      - Shared
+      - { $ref: "#/components/edges/Shared", description: d }
       - { from: a, to: b, delivery: { mode: stream, stream: { bus: kafka, topic: t, partitionKey: payload.a, consumerGroup: g } } }
+  g: { nodes: { a: { operationId: a, kind: source } }, edges: [] }
 components:
   events: { E: { payload: { schema: {} } } }
-  packets: { Q: { type: object } }
+  packets: { Q: { type: object, properties: { id: { $ref: "#/components/schemas/Id" } } } }
+  schemas: { Id: { type: string } }
+  edges: { Shared: { from: a, to: b, delivery: D } }
   nodes: { B: { operationId: b, kind: action } }
-  policies: { P: { maxAttempts: 2 } }
+  policies: { P: { maxAttempts: 2 }, D: { mode: durable, store: sqlite, retryPolicy: P } }
 `;
 
 const everythingB = `flowdsl: "1.0"
 info: { title: T, version: "1" }
 asyncapi: ./a.yaml
 openapi: ./b.yaml
-entrypoints: [A]
+entrypoints: [A, { node: B, kind: webhook, path: /webhooks/b, method: PUT, signature: { scheme: stripe, secretEnv: [S, T], tolerance: PT5M } }]
 defaults: { execution: { timeout: PT1S } }
 nodes:
   A: { operationId: a, kind: source, outputs: { out: { packet: Q, description: d } } }
-  B: { operationId: b, kind: action, inputs: { in: { packet: Q } } }
+  B: { operationId: b, kind: action, inputs: { in: { packet: Q, required: false } } }
 edges:
   - from: A
     to: B

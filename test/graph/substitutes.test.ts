@@ -7,6 +7,7 @@ const store = await open("memory:");
 afterAll(() => store.close());
 
 interface Parts {
+  readonly kind?: string;
   readonly top?: string;
   /** Fields of node B. */
   readonly node?: string;
@@ -16,14 +17,14 @@ interface Parts {
 }
 
 /** In → A → B, with a feature that the runtime does not have. */
-const documentWith = ({ top = "", node = "", edge = "", delivery = "mode: durable" }: Parts) => ({
+const documentWith = ({ kind = "transform", top = "", node = "", edge = "", delivery = "mode: durable" }: Parts) => ({
   file: "flow.yaml",
   text: `flowdsl: "1.0"
 info: { title: Flow, version: "1.0.0" }
 nodes:
   In: { operationId: take, kind: source }
   A: { operationId: a, kind: transform }
-  B: { operationId: b, kind: transform${node && `, ${node}`} }
+  B: { operationId: b, kind: ${kind}${node && `, ${node}`} }
 edges:
   - { from: In, to: A, delivery: { mode: durable } }
   - { from: A, to: B${edge && `, ${edge}`}, delivery: { ${delivery} } }
@@ -33,25 +34,24 @@ ${top}`,
 const rows: readonly (readonly [Substitute, Parts])[] = [
   ["stream", { delivery: "mode: stream, topic: t" }],
   ["store", { delivery: "mode: durable, store: redis" }],
-  ["store", { delivery: "mode: durable, store: mongo" }],
-  ["store", { node: "idempotency: { keyExpression: 'payload.id + \"-b\"', store: mongo }" }],
+  ["store", { node: "idempotency: { keyExpression: 'payload.id + \"-b\"', store: redis }" }],
   ["backend", { delivery: "mode: ephemeral, backend: redis" }],
   ["backend", { delivery: "mode: ephemeral, backend: nats" }],
   ["backend", { delivery: "mode: durable, backend: redis" }],
   ["recovery", { delivery: "mode: ephemeral, recovery: { strategy: replayFromCheckpoint }" }],
   ["recovery", { delivery: "mode: direct, recovery: { strategy: skip }" }],
-  ["protocol", { edge: "protocol: grpc" }],
-  ["runtime", { node: "runtime: { language: python, handler: b.B }" }],
-  ["runtime", { node: "runtime: { language: nodejs, supports: [grpc] }" }],
+  ["protocol", { edge: "protocol: nats" }],
+  ["runtime", { node: "runtime: { language: nodejs, supports: [zeromq] }" }],
   ["runtime", { node: "runtime: { image: 'registry.example.org/b' }" }],
-  ["runtime", { node: "runtime: { grpc: { port: 50051 } }" }],
   ["runtime", { node: "runtime: { redis: { url: 'redis://example.org' } }" }],
+  ["subworkflow", { kind: "subworkflow", node: "settings: { flow: f, inputMapping: { a: id } }" }],
   ["execution", { node: "execution: { concurrency: 1 }", delivery: "mode: direct" }],
   ["runtimeBindings", { top: "runtimeBindings: { redis: { url: x } }" }],
   ["runtimeBindings", { edge: "runtimeBindings: { redis: {} }" }],
   ["runtimeBindings", { node: "runtimeBindings: {}" }],
   ["x-runtime", { edge: "x-runtime: { mongodb: { writeConcern: majority } }" }],
   ["x-runtime", { top: "x-runtime: { replicas: 3 }" }],
+  ["x-runtime", { top: "x-runtime: { mongodb: { collection: keys } }" }],
   ["x-alerts", { node: "x-alerts: { onDeadLetter: { channel: slack } }" }],
   ["x-alerts", { node: "x-alerts: { onDeadLetter: { webhook: 'https://example.org', email: a@example.org } }" }],
   ["x-alerts", { node: "x-alerts: { onRetry: { webhook: 'https://example.org' } }" }],
@@ -111,6 +111,24 @@ test.each(fine)("a feature that the runtime has causes no warning and runs: %j",
   await run(documentWith(parts), []);
 });
 
+const elsewhere: readonly (readonly [Substitute, Parts])[] = [
+  ["protocol", { edge: "protocol: grpc" }],
+  ["protocol", { edge: "protocol: http" }],
+  ["runtime", { node: "runtime: { language: python, handler: b.B }" }],
+  ["runtime", { node: "runtime: { language: go, supports: [grpc] }" }],
+];
+
+test.each(elsewhere)("%s: a node in another process needs code or an address; a built-in node does not count (%j)", async (name, parts) => {
+  const document = documentWith(parts);
+  const { findings } = await loadFlows(document);
+  expect(findings.filter(({ code }) => code === "FLOW_UNSUPPORTED")).toEqual([]);
+  await run(document, []);
+  // A terminal without code drops its packets: the document asks for another node.
+  const builtIn = { ...document, text: document.text.replace("operationId: b, kind: transform", "operationId: c, kind: terminal") };
+  await expect(run(builtIn, [])).rejects.toMatchObject({ code: "UNSUPPORTED_FIELDS", message: expect.stringContaining(name) });
+  await run(builtIn, ["protocol", "runtime"]);
+});
+
 test("a database other than the runtime's is refused when the flow runs, and accepted by a runtime that does not work", async () => {
   const document = documentWith({ delivery: "mode: durable, store: postgres" });
   expect((await loadFlows(document)).flows[0]?.unsupported).toEqual([]);
@@ -118,6 +136,28 @@ test("a database other than the runtime's is refused when the flow runs, and acc
   await run(document, ["store"]);
   const looking = await createRuntime({ store, documents: [document], work: false });
   await looking.stop();
+});
+
+test.each(["delivery", "node", "top"] as const)("what only MongoDB does is refused by a runtime on another store (%s)", async (where) => {
+  const asks = {
+    delivery: "mode: durable, store: mongo",
+    node: "idempotency: { keyExpression: 'payload.id + \"-b\"', store: mongo }",
+    top: "x-runtime: { mongodb: { idempotencyKeys: flow_keys } }",
+  };
+  const name = where === "top" ? "x-runtime" : "store";
+  const document = documentWith({ [where]: asks[where] });
+  const { flows, findings } = await loadFlows(document);
+  expect([flows[0]?.unsupported, findings.filter(({ code }) => code === "FLOW_UNSUPPORTED")]).toEqual([[], []]);
+  await expect(run(document, [])).rejects.toThrow(/\(the runtime uses memory\)/);
+  await run(document, [name]);
+});
+
+test.each(["''", "a$b", "system.keys"])("%s cannot be the name of a collection: an error where it is written", async (name) => {
+  const { ok, findings } = await loadFlows(documentWith({ top: `x-runtime: { mongodb: { idempotencyKeys: ${name} } }` }));
+  expect([ok, findings.find(({ severity }) => severity === "error")]).toMatchObject([
+    false,
+    { code: "FLOW_BAD_VALUE", pointer: "/x-runtime/mongodb/idempotencyKeys" },
+  ]);
 });
 
 test("an unknown substitute is refused, and an unknown field of a document causes a warning", async () => {

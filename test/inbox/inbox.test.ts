@@ -310,26 +310,26 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
   on("handles a suspect alone: running messages end first, and new messages wait", async (consumer) => {
     const inbox = inboxOf(consumer, { leaseMs: 5000 });
     for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    const said: string[] = [];
+    const events: string[] = [];
     const ends: (() => void)[] = [];
     const until = (name: string) => async () => {
-      said.push(`${name} begins`);
+      events.push(`${name} begins`);
       await new Promise<void>((end) => void ends.push(end));
-      said.push(`${name} ends`);
+      events.push(`${name} ends`);
     };
     const first = inbox.handle(paymentOf("o-2"), until("first"));
-    await expect.poll(() => said).toEqual(["first begins"]);
+    await expect.poll(() => events).toEqual(["first begins"]);
     const suspect = inbox.handle(paymentOf("o-1", "m-1"), until("suspect"));
     const record = async () => (await store.read({ scope: `inbox ${consumer}`, key: "o-1-charge" }))?.record;
     await expect.poll(record, { timeout: 60_000 }).toMatchObject({ state: "free", attempt: 3 });
     const late = inbox.handle(paymentOf("o-3"), until("late"));
     ends.shift()?.();
-    await expect.poll(() => said, { timeout: 60_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
+    await expect.poll(() => events, { timeout: 60_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
     ends.shift()?.();
-    await expect.poll(() => said, { timeout: 60_000 }).toContain("late begins");
+    await expect.poll(() => events, { timeout: 60_000 }).toContain("late begins");
     ends.shift()?.();
     expect(statuses(await Promise.all([first, suspect, late]))).toEqual(Array(3).fill("processed"));
-    expect(said.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
+    expect(events.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
   });
 
   on("handles other messages again if a suspect takes long", async (consumer) => {

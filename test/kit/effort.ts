@@ -14,7 +14,7 @@ export function effort({ quick, full }: { readonly quick: number; readonly full:
   return isFull ? full : quick;
 }
 
-/** All rows in the full tier; in the quick one the first of every `of`, so that each kind of row is among them where neighbours are alike. */
+/** All rows in the full tier. In the quick tier one row of every `of`; since similar rows stand together, each kind is still tested. */
 export function sample<T>(rows: readonly T[], of: number): readonly T[] {
   return isFull ? rows : rows.filter((_, i) => i % of === 0);
 }
@@ -29,6 +29,9 @@ export const fullOnly: Readonly<Record<string, string>> = {
     "graph/crashes/suspects.test.ts has the same rules on virtual time, workflow/crashes/poison-kill.test.ts real deaths",
   "graph/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
   "inbox/kafka.test.ts": "the slowest broker; the others run the same suite, inbox/brokers/suite.ts",
+  "nodes/go-modules.test.ts": "the Go SDK's own tests, which change with the SDK; nodes/go.test.ts has the conformance suite",
+  "nodes/python-tls.test.ts": "certificates of the Python server; nodes/tls.test.ts has those of the TypeScript server and of the client",
+  "nodes/python-sdk.test.ts": "the Python SDK's own tests; nodes/python.test.ts runs the conformance suite with its server",
   "package/docs.test.ts": "runs every sample of the docs, which changes with the docs and the public API",
   "stores/redis/slot-move.test.ts": "stores/redis/failover.test.ts moves a slot under load",
   "stores/upgrade.test.ts": "data of earlier versions in every store, which changes with the migrations",

@@ -1,4 +1,4 @@
-/** One side opens it, and the other waits for that. */
+/** Lets one side of a test wait until the other side opens the gate. */
 export interface Gate<T = void> {
   readonly opened: Promise<T>;
   open(value: T): void;

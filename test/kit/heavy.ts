@@ -15,7 +15,7 @@ const waitMsMax = 600_000;
 export function takeTurns(): void {
   beforeAll(async () => {
     const until = Date.now() + waitMsMax;
-    while (!taken()) {
+    while (!takeLock()) {
       // The process that held the lock may have been killed: running in parallel is better than not running.
       if (Date.now() > until) return;
       await delay(50);
@@ -24,7 +24,7 @@ export function takeTurns(): void {
   afterAll(() => rmSync(lock, { recursive: true, force: true }));
 }
 
-function taken(): boolean {
+function takeLock(): boolean {
   try {
     mkdirSync(lock);
     return true;

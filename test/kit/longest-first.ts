@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
- * Paths below test/, without `.test.ts`. Started in this order, before all others: a long file that starts last runs alone while the other processors idle.
+ * Paths below test/, without `.test.ts`. They start in this order, before all other files: a long file that starts last runs alone while the other processors idle.
  *
  * Files that take turns (heavy.ts) are not neighbours: in parallel one would only wait for the other, and keep
  * a worker from files that could run.
@@ -52,6 +52,7 @@ export const longest: readonly string[] = [
   "graph/crashes/recovery",
   "server/kill",
   "transform/plugins",
+  "server/webhook-kill",
   "inbox/redis-streams",
   "stores/redis/restart",
 ];

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Calls until the answer is not undefined; throws the message of `late` if that takes longer than the bound. */
+/** Calls `ask` until it returns a value. Throws with the message of `late` if that takes longer than the bound. */
 export async function poll<T>(boundMs: number, ask: () => Promise<T | undefined> | T | undefined, late: () => string): Promise<T> {
   const deadline = performance.now() + boundMs;
   for (;;) {

@@ -6,12 +6,18 @@ import { memoryTarget } from "onceflow/testing";
 import { type Worker, type WorkerOptions, work } from "onceflow/workflow";
 import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
-export type StoreName = "memory" | "sqlite" | "postgres";
+export type StoreName = "memory" | "sqlite" | "postgres" | "mongodb";
 export const everyStore: readonly StoreName[] = ["memory", "sqlite", "postgres"];
 /** Stores as the titles of all tests spell them, so that `-t SQLite` selects every test on SQLite. */
-const storeTitles: Readonly<Record<StoreName, string>> = { memory: "memory", sqlite: "SQLite", postgres: "PostgreSQL" };
+const storeTitles: Readonly<Record<StoreName, string>> = {
+  memory: "memory",
+  sqlite: "SQLite",
+  postgres: "PostgreSQL",
+  mongodb: "MongoDB (emulator)",
+};
 /** Stores that outlive a process. */
 export const durableStores: readonly StoreName[] = ["sqlite", "postgres"];
 
@@ -106,7 +112,7 @@ const endMsMax = 30_000;
 async function bounded(what: string, ends: readonly Promise<void>[]): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const tooLong = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`what this test has opened did not ${what} within ${endMsMax} ms`)), endMsMax);
+    timer = setTimeout(() => reject(new Error(`a worker or store of this test did not ${what} within ${endMsMax} ms`)), endMsMax);
   });
   await Promise.race([Promise.all(ends), tooLong]).finally(() => clearTimeout(timer));
 }
@@ -130,6 +136,14 @@ async function postgresPlace(database: FreshDatabase): Promise<Place> {
   schemas += 1;
   const url = new URL(database.url);
   url.searchParams.set("schema", `case_${schemas}`);
+  return { url: url.href, open: (options) => open(url.href, options), remove: async () => {} };
+}
+
+/** A prefix of its own in a database that all tests of a file share. */
+async function mongoPlace(database: FreshDatabase): Promise<Place> {
+  schemas += 1;
+  const url = new URL(database.url);
+  url.searchParams.set("prefix", `case_${schemas}`);
   return { url: url.href, open: (options) => open(url.href, options), remove: async () => {} };
 }
 
@@ -164,17 +178,23 @@ export function onStoresInTurn(title: string, stores: readonly StoreName[], test
 type Suite = ReturnType<typeof describe.skipIf>;
 
 function forStores(stores: readonly StoreName[], tests: Tests, make: (suite: Suite, on: StoreName, all: () => void) => void): void {
-  const server = inject("postgres");
+  const servers = { postgres: inject("postgres"), mongodb: inject("mongodb") };
   for (const on of stores) {
-    make(describe.skipIf(on === "postgres" && !server.ok), on, () => {
+    const server = on === "postgres" || on === "mongodb" ? servers[on] : undefined;
+    make(describe.skipIf(server?.ok === false), on, () => {
       let database: FreshDatabase | undefined;
-      if (on === "postgres") {
+      if (server?.ok) {
         beforeAll(async () => {
-          if (server.ok) database = await freshDatabase(server.url);
+          database = await (on === "mongodb" ? freshMongoDatabase : freshDatabase)(server.url);
         });
         afterAll(() => database?.drop());
       }
-      const place = { memory: memoryPlace, sqlite: sqlitePlace, postgres: () => postgresPlace(database as FreshDatabase) }[on];
+      const place = {
+        memory: memoryPlace,
+        sqlite: sqlitePlace,
+        postgres: () => postgresPlace(database as FreshDatabase),
+        mongodb: () => mongoPlace(database as FreshDatabase),
+      }[on];
       tests(sceneTest(on, place), on);
     });
   }

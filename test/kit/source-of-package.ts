@@ -9,8 +9,8 @@ const src = join(root, "src");
 const ofThePackage = join(root, "test/package");
 
 /**
- * Tests see the sources: `onceflow/x` is src/exports/x.ts, the rule of the package's entry points. A file that is loaded
- * by its address and not by an import (a thread, a loader, a set-up file) is the built one, because Node runs no TypeScript.
+ * Tests import the sources: `onceflow/x` is src/exports/x.ts, as in the exports of the package. A file that is loaded by its
+ * URL and not by an import (a thread, a loader, a set-up file) is the built one, because Node 20 runs no TypeScript.
  */
 export function sourceOfPackage(): Plugin {
   return {

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 /** The error that a promise rejects with. */
 export async function thrownBy(promise: PromiseLike<unknown>): Promise<Error> {
   return await promise.then(
-    () => expect.fail("it did not reject"),
+    () => expect.fail("the promise did not reject"),
     (error: unknown) => error as Error,
   );
 }

@@ -1,10 +1,10 @@
 import { vi } from "vitest";
 
-/** Waits for a condition. A check that throws counts as "not yet". `what` completes the message of a wait that timed out. */
+/** Waits for a condition. A check that throws counts as "not yet". `what` names the condition in the error of a wait that timed out. */
 export async function until(what: string, look: () => unknown, timeout = 60_000): Promise<void> {
   await vi.waitFor(
     async () => {
-      if (!(await look())) throw new Error(`it did not come about within ${timeout} ms that ${what}`);
+      if (!(await look())) throw new Error(`timed out after ${timeout} ms waiting until ${what}`);
     },
     { timeout, interval: 5 },
   );

@@ -9,7 +9,7 @@ import { lostThings, testLostMessages } from "../stores/lost-messages.js";
 
 const postgres = inject("postgres");
 
-/** Replies and requests that are lost on a real connection to a real server. */
+/** Requests and replies are lost on a real connection to a real server. */
 describe.skipIf(!postgres.ok)("a PostgreSQL connection that breaks", () => {
   let database: FreshDatabase;
   let proxy: CuttingProxy;

@@ -16,11 +16,11 @@ import { freshDatabase } from "../servers/postgres/databases.js";
 export interface CrashDatabase {
   readonly url: string;
   businessRows(): Promise<number>;
-  /** Every table and index of ours by name, tables with their rows. Empty if no store was ever opened here. */
+  /** Every table and index of onceflow by name, tables with their rows. Empty if no store was ever opened here. */
   ours(): Promise<Readonly<Record<string, unknown>>>;
   /** Writes the rows that version 1 of the schema had for `crash`: one attempt that lapsed, and one that completed it. */
   addOldRecord(): Promise<void>;
-  /** Where statements run in a server and outlive their client. */
+  /** Defined if statements run in a server and outlive their client. */
   readonly server?: CrashServer;
 }
 
@@ -102,7 +102,7 @@ export async function postgresDatabase(serverUrl: string, onTestFinished: OnTest
         onTestFinished(() => holder.end());
         await holder.query("BEGIN");
         const { rowCount } = await holder.query("SELECT FROM onceflow.audit FOR UPDATE");
-        if (rowCount === 0) throw new Error("there is nothing to hold on to");
+        if (rowCount === 0) throw new Error("the audit log is empty: there is no row to lock");
         const { rows } = await holder.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
         const holderPid = rows[0]?.pid;
         const pids = async (condition: string, value: unknown) =>
@@ -170,6 +170,6 @@ export async function mongoDatabase(serverUrl: string, onTestFinished: OnTestFin
   };
 }
 
-/** For what these databases do not have; no row of the crash table asks for it. */
-const none = async () => assert.fail("this database has nothing of that kind");
+/** For features that these databases do not have, and that no row of their crash table needs. */
+const none = async () => assert.fail("this database does not have this feature");
 const ledgerOnly = { businessRows: none, addOldRecord: none };

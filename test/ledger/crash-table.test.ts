@@ -21,7 +21,7 @@ import type { Doom } from "./programs/crash-worker.js";
 
 takeTurns();
 
-/** The crash table of docs/internals/ledger.md, row by row: a process dies at the point, another one starts, effects are counted. */
+/** Runs the crash table of docs/internals/ledger.md, row by row: a process dies at the point, another one starts, effects are counted. */
 const boundMs = 30_000;
 const hourMs = 3_600_000;
 
@@ -35,8 +35,8 @@ async function dieAt(doom: Doom): Promise<void> {
 }
 
 /**
- * One process after the other, each dying one statement later in its transaction, until one
- * succeeds. A process that died before COMMIT has changed nothing; one that died after it, everything.
+ * Starts one process after another. Each dies one statement later in its transaction, until one succeeds. A process that died
+ * before COMMIT must have changed nothing, and one that died after it must have changed everything.
  */
 async function dieBeforeEachStatement(doom: Doom, { ours }: CrashDatabase): Promise<void> {
   const before = await ours();
@@ -53,18 +53,18 @@ async function dieBeforeEachStatement(doom: Doom, { ours }: CrashDatabase): Prom
   for (const [i, { statement, left }] of deaths.entries()) expect(left, `before ${statement}`).toEqual(i <= commit ? before : after);
 }
 
-/** In a server a purge is one statement: its process is killed while the statement waits for our lock, half done. */
+/** In a server a purge is one statement: the client is killed while the statement waits for our lock, half done. */
 async function dieInsideStatement(server: CrashServer, doom: Doom, then: "ends" | "goes on"): Promise<void> {
   const held = await server.hold();
   const program = start(doom);
-  const pid = await poll(boundMs, held.waiting, () => "the statement never came to wait");
+  const pid = await poll(boundMs, held.waiting, () => "the statement did not wait for the lock");
   expect((await program.kill()).signal).toBe("SIGKILL");
   if (then === "ends") await held.terminate(pid);
   else await held.release();
   await poll(
     boundMs,
     async () => (await held.over(pid)) || undefined,
-    () => "the server never ended the statement",
+    () => "the server did not end the statement",
   );
   await held.release();
 }
@@ -177,7 +177,7 @@ async function dieAuditing(row: table.AuditRow, scene: Scene): Promise<void> {
 }
 
 /** `gone` has expired, with an ended attempt and an entry of the audit log; `stripped` has an expired result; `kept` stays. */
-async function leaveOver({ url }: CrashDatabase): Promise<void> {
+async function leaveExpired({ url }: CrashDatabase): Promise<void> {
   const store = await open(url, { audit: "all", purgeEveryMs: 0, stallMsMax: 0 });
   const gone = { key: key.of("gone"), retentionMs: 0 };
   const failed = once(store, gone, () => Promise.reject(new Error("first")));
@@ -191,7 +191,7 @@ async function leaveOver({ url }: CrashDatabase): Promise<void> {
 }
 
 async function diePurging(row: table.PurgeRow, { database, store }: Scene): Promise<void> {
-  await leaveOver(database);
+  await leaveExpired(database);
   const before = await database.ours();
   const doom: Doom = { act: "purge", url: database.url };
   const inTurn = row.point === "inside purge" && database.server === undefined;
@@ -229,17 +229,17 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   if (row.left === "as it was" && !inTurn) expect(left).toEqual(before);
 
   const store = await open(database.url, { stallMsMax: 0 });
-  const there = await database.ours();
-  expect(there).not.toEqual({});
-  // Migrated by the process that died, or by the last one, which succeeded: nothing is missing.
-  if (row.left === "migrated" || inTurn) expect(there).toEqual(left);
+  const now = await database.ours();
+  expect(now).not.toEqual({});
+  // The process that died has migrated, or the last one, which succeeded: nothing is missing.
+  if (row.left === "migrated" || inTurn) expect(now).toEqual(left);
   const next = await once(store, crash, ({ number }) => ({ attempt: number }));
   expect(next).toEqual(old ? { status: "replayed", ...outcomeOf(2) } : { status: "executed", ...outcomeOf(1) });
   expect((await inspect(store, crash))?.attempts.map(({ verdict }) => verdict)).toEqual(old ? ["lapsed", "completed"] : ["completed"]);
   await store.close();
 }
 
-/** A run that its owner executed alone and left; or, for an entry after the end, one that has ended. */
+/** Prepares a run that its owner executed alone and left; for an entry after the end, one that has ended. */
 async function dieWriting({ write }: table.RunRow, { database, store }: Scene): Promise<void> {
   const alone = { deaths: 1, crashes: 0, alone: true };
   const owned = await begin(store, { first: firstOf({ trial: alone }, 0), retentionMs: 0 });

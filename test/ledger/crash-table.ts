@@ -25,7 +25,7 @@ export const rows: readonly Row[] = [
     act: "once",
     effect: "keyed",
     tx: false,
-    after: "nothing is there",
+    after: "there is no record",
     left: "absent",
     next: "executed",
     rawCalls: 1,
@@ -35,7 +35,7 @@ export const rows: readonly Row[] = [
     act: "once",
     effect: "keyed",
     tx: false,
-    after: "the lease lapses, the next one runs it",
+    after: "the lease expires, and the next caller runs the handler",
     left: "running",
     next: "executed",
     rawCalls: 1,
@@ -45,7 +45,7 @@ export const rows: readonly Row[] = [
     act: "once",
     effect: "keyed",
     tx: false,
-    after: "it runs again, the provider dedupes",
+    after: "the handler runs again, and the provider deduplicates",
     left: "running",
     next: "executed",
     rawCalls: 2,
@@ -65,7 +65,7 @@ export const rows: readonly Row[] = [
     act: "once",
     effect: "atMostOnce",
     tx: false,
-    after: "nothing is there",
+    after: "there is no record",
     left: "absent",
     next: "executed",
     rawCalls: 1,
@@ -75,7 +75,7 @@ export const rows: readonly Row[] = [
     act: "once",
     effect: "atMostOnce",
     tx: false,
-    after: "unknown: it may have been called",
+    after: "unknown: the provider may have been called",
     left: "running",
     next: "unknown",
     rawCalls: 0,
@@ -85,7 +85,7 @@ export const rows: readonly Row[] = [
     act: "once",
     effect: "atMostOnce",
     tx: false,
-    after: "unknown: it was called",
+    after: "unknown: the provider was called, but its outcome was not saved",
     left: "running",
     next: "unknown",
     rawCalls: 1,
@@ -138,7 +138,7 @@ export const rows: readonly Row[] = [
     act: "hold",
     effect: "keyed",
     tx: false,
-    after: "its lease lapses as it stood, the next one runs it",
+    after: "the lease expires at its old time, and the next caller runs the handler",
     left: "running",
     next: "executed",
     rawCalls: 1,
@@ -149,7 +149,7 @@ export const rows: readonly Row[] = [
     act: "hold",
     effect: "keyed",
     tx: false,
-    after: "its longer lease lapses too, the next one runs it",
+    after: "the longer lease expires, too, and the next caller runs the handler",
     left: "running",
     next: "executed",
     rawCalls: 1,
@@ -160,7 +160,7 @@ export const rows: readonly Row[] = [
     act: "hold",
     effect: "atMostOnce",
     tx: false,
-    after: "unknown: it may have been called",
+    after: "unknown: the provider may have been called",
     left: "running",
     next: "unknown",
     rawCalls: 0,
@@ -171,7 +171,7 @@ export const rows: readonly Row[] = [
     act: "hold",
     effect: "atMostOnce",
     tx: false,
-    after: "unknown: it may have been called",
+    after: "unknown: the provider may have been called",
     left: "running",
     next: "unknown",
     rawCalls: 0,
@@ -196,7 +196,7 @@ export const resolveRows: readonly ResolveRow[] = [
   {
     point: "before resolve",
     as: "completed",
-    after: "unknown as before, and can be resolved",
+    after: "still unknown, and can be resolved",
     left: "unknown",
     next: "unknown",
     again: "done",
@@ -214,7 +214,7 @@ export const resolveRows: readonly ResolveRow[] = [
   {
     point: "before resolve",
     as: "notApplied",
-    after: "unknown as before, and can be resolved",
+    after: "still unknown, and can be resolved",
     left: "unknown",
     next: "unknown",
     again: "done",
@@ -223,7 +223,7 @@ export const resolveRows: readonly ResolveRow[] = [
   {
     point: "after resolve",
     as: "notApplied",
-    after: "free, the next one runs it",
+    after: "free, and the next caller runs the handler",
     left: "free",
     next: "executed",
     again: "refused",
@@ -231,7 +231,7 @@ export const resolveRows: readonly ResolveRow[] = [
   },
 ];
 
-/** The same, with `reconcile` instead of a person. The next caller gets the outcome of attempt 1 in every case. */
+/** The same, with `reconcile` instead of a person. The next caller always gets the outcome of attempt 1. */
 export interface ReconcileRow {
   readonly point: "inside reconcile" | "before resolve" | "after resolve";
   readonly after: string;
@@ -241,9 +241,9 @@ export interface ReconcileRow {
 }
 
 export const reconcileRows: readonly ReconcileRow[] = [
-  { point: "inside reconcile", after: "nothing was claimed, the next one asks", left: "unknown", asks: 1 },
-  { point: "before resolve", after: "what was found is lost, the next one asks", left: "unknown", asks: 1 },
-  { point: "after resolve", after: "what was found is replayed", left: "completed", asks: 0 },
+  { point: "inside reconcile", after: "nothing was written, and the next caller calls reconcile", left: "unknown", asks: 1 },
+  { point: "before resolve", after: "the found outcome is lost, and the next caller calls reconcile", left: "unknown", asks: 1 },
+  { point: "after resolve", after: "the found outcome is replayed", left: "completed", asks: 0 },
 ];
 
 /** Three concurrent calls for a completed key, in a store that logs them. */
@@ -255,43 +255,43 @@ export interface AuditRow {
 }
 
 export const auditRows: readonly AuditRow[] = [
-  { point: "before audit", after: "they were answered, and nobody knows", left: 0 },
-  { point: "after audit", after: "all of them are in the log", left: 3 },
+  { point: "before audit", after: "the callers were answered, and the log has no entries", left: 0 },
+  { point: "after audit", after: "the log has all entries", left: 3 },
 ];
 
-/** One record has expired completely, of another one the result has; the rest has to stay. */
+/** One record is past its horizon, another one has an expired result; all other records must stay. */
 export interface PurgeRow {
   readonly point: "before purge" | "inside purge" | "after purge";
   /** What happens to a statement whose client died. Only where there is a server. */
   readonly server?: "goes on";
   readonly after: string;
-  /** What is left of it. */
+  /** What is left of the expired data. */
   readonly left: "all" | "nothing";
 }
 
 export const purgeRows: readonly PurgeRow[] = [
-  { point: "before purge", after: "all is there, the next purge removes it", left: "all" },
-  { point: "inside purge", after: "all is there, the next purge removes it", left: "all" },
-  { point: "inside purge", server: "goes on", after: "all is removed", left: "nothing" },
-  { point: "after purge", after: "all is removed", left: "nothing" },
+  { point: "before purge", after: "everything is there, and the next purge removes it", left: "all" },
+  { point: "inside purge", after: "everything is there, and the next purge removes it", left: "all" },
+  { point: "inside purge", server: "goes on", after: "everything is removed", left: "nothing" },
+  { point: "after purge", after: "everything is removed", left: "nothing" },
 ];
 
-/** Writes of a worker about deaths, avoided workers and unsettled steps: all or nothing. */
+/** A worker writes deaths, avoided workers and unsettled steps: everything is written, or nothing. */
 export interface RunRow {
   readonly write: "a claim that counts a death" | "a release" | "an end with unsettled steps" | "an entry after the end";
-  /** One statement in PostgreSQL, so there is no point inside. */
+  /** One statement in PostgreSQL, so it has no point inside. */
   readonly statement?: true;
   readonly after: string;
 }
 
 export const runRows: readonly RunRow[] = [
-  { write: "a claim that counts a death", statement: true, after: "not counted and not claimed, the next claim does both" },
-  { write: "a release", after: "its lease lapses, and its death is counted" },
-  { write: "an end with unsettled steps", after: "its lease lapses, the next owner ends it" },
-  { write: "an entry after the end", after: "still unsettled and kept, the entry can be sent again" },
+  { write: "a claim that counts a death", statement: true, after: "neither counted nor claimed, and the next claim does both" },
+  { write: "a release", after: "its lease expires, and the death is counted" },
+  { write: "an end with unsettled steps", after: "its lease expires, and the next owner ends the run" },
+  { write: "an entry after the end", after: "still unsettled and kept, and the entry can be sent again" },
 ];
 
-/** Schema versions at which a ledger is left; only SQLite has one after 6. */
+/** Schema versions at which a ledger is left. Only SQLite has a version after 6. */
 type Version = 4 | 5 | 6;
 
 /** The first process that opens a new database, or one that was last opened with an older schema version. */
@@ -303,14 +303,34 @@ export interface MigrationRow {
 }
 
 export const migrationRows: readonly MigrationRow[] = [
-  { of: "a new database", point: "before migration", after: "nothing is there, the next open does it", left: "as it was" },
-  { of: "a new database", point: "inside migration", after: "nothing is there, the next open does it", left: "as it was" },
-  { of: "a new database", point: "after migration", after: "all is there, the next open changes nothing", left: "migrated" },
-  { of: "an old ledger", point: "before migration", after: "it is as it was, the next open does it", left: "as it was" },
-  { of: "an old ledger", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
-  { of: "an old ledger", point: "after migration", after: "all is there, the next open changes nothing", left: "migrated" },
-  { of: "a ledger of version 4", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
-  { of: "a ledger of version 5", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
-  { of: "a ledger of version 6", point: "before migration", after: "it is as it was, the next open does it", left: "as it was" },
-  { of: "a ledger of version 6", point: "inside migration", after: "it is as it was, the next open does it", left: "as it was" },
+  { of: "a new database", point: "before migration", after: "the database is empty, and the next open migrates it", left: "as it was" },
+  { of: "a new database", point: "inside migration", after: "the database is empty, and the next open migrates it", left: "as it was" },
+  { of: "a new database", point: "after migration", after: "the schema is complete, and the next open changes nothing", left: "migrated" },
+  { of: "an old ledger", point: "before migration", after: "the ledger is unchanged, and the next open migrates it", left: "as it was" },
+  { of: "an old ledger", point: "inside migration", after: "the ledger is unchanged, and the next open migrates it", left: "as it was" },
+  { of: "an old ledger", point: "after migration", after: "the schema is complete, and the next open changes nothing", left: "migrated" },
+  {
+    of: "a ledger of version 4",
+    point: "inside migration",
+    after: "the ledger is unchanged, and the next open migrates it",
+    left: "as it was",
+  },
+  {
+    of: "a ledger of version 5",
+    point: "inside migration",
+    after: "the ledger is unchanged, and the next open migrates it",
+    left: "as it was",
+  },
+  {
+    of: "a ledger of version 6",
+    point: "before migration",
+    after: "the ledger is unchanged, and the next open migrates it",
+    left: "as it was",
+  },
+  {
+    of: "a ledger of version 6",
+    point: "inside migration",
+    after: "the ledger is unchanged, and the next open migrates it",
+    left: "as it was",
+  },
 ];

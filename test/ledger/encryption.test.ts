@@ -236,7 +236,7 @@ async function getResult(store: Store, id: string): Promise<unknown> {
   return await getRun(id, { store }).returnValue;
 }
 
-/** Stores that keep only the ledger, and those that are opened differently: the same option, the same wrapper. */
+/** Stores with a ledger only, and stores that are opened differently. All have the same option and the same wrapper. */
 const others = {
   redis: { title: "Redis", fresh: async (url: string) => ({ url: `${url}?prefix=sealed-${randomUUID()}`, drop: async () => {} }) },
   dynamodb: { title: "DynamoDB", fresh: async (url: string) => freshTable(url) },

@@ -75,7 +75,7 @@ async function listed(store: Store, state: "completed" | "unknown") {
   return (await list(store, { scope: "kill", state, limit: 1000 })).items;
 }
 
-/** In every case calls and attempts must add up: each call has its attempt, and no attempt is called twice. */
+/** Calls and attempts must add up: each call belongs to an attempt, and no attempt calls twice. */
 function tally(inspections: readonly Inspection[], { effects }: EffectServer, kills: number): Tally {
   const sum: Tally = { kills, attempts: 0, rawCalls: 0, applied: 0, unknown: 0 };
   for (const { effectKey, attempts, state } of inspections) {
@@ -100,7 +100,7 @@ function slowProvider(honoursKeys: boolean): Promise<EffectServer> {
 
 function cases(storeUrl: () => Promise<string>, node: () => string, pace = usual): void {
   const { keys } = pace;
-  test("keyed: one applied effect per key, whichever processes were killed", { timeout: 600_000 }, async () => {
+  test("keyed: one applied effect per key, although processes are killed", { timeout: 600_000 }, async () => {
     const provider = await slowProvider(true);
     onTestFinished(() => provider.close());
     const { inspections, unknown, kills } = await killUntilSettled(await storeUrl(), "keyed", provider, node(), pace);

@@ -29,7 +29,7 @@ describe("the ledger, simulated", () => {
   });
 });
 
-/** A store that breaks one promise, on the same ledger: the simulator must find each of them. */
+/** Decides like a store that breaks one promise, on the same ledger: the simulator must find each of them. */
 type Sabotage = (record: LedgerRecord | undefined, operation: Operation, now: number) => ReturnType<typeof decide>;
 
 function sabotaged(sabotage: Sabotage): NonNullable<SimulationOptions["backend"]> {

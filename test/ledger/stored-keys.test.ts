@@ -22,7 +22,7 @@ const folder = join(import.meta.dirname, "../fixtures/0.1.0/keys");
 const unzipped = (file: string) => gunzipSync(readFileSync(join(folder, file)));
 const parsed = (file: string) => JSON.parse(unzipped(file).toString()) as never;
 
-/** Keys of edges last 30 days in 0.1.0: here their age is what it was when the fixture was written. */
+/** In 0.1.0, keys of edges expire after 30 days. Moves their times, so that their age is the same as when the fixture was written. */
 const later = (writtenAt: number) =>
   `SET expires_at = expires_at + ${Date.now() - writtenAt}, gone_at = gone_at + ${Date.now() - writtenAt}`;
 
@@ -59,7 +59,7 @@ const loaders: Readonly<Record<StoreName, (server: string, writtenAt: number) =>
   async dynamodb(server) {
     const { url, drop } = freshTable(server);
     onTestFinished(drop);
-    await (await open(url, { purgeEveryMs: 0 })).close(); // makes the table
+    await (await open(url, { purgeEveryMs: 0 })).close(); // creates the table
     const { client, close } = clientOf(server);
     await loadDynamo(client, new URL(url).pathname.slice(1), parsed("dynamodb.json.gz")).finally(close);
     return url;

@@ -57,7 +57,7 @@ onStores("values", everyStore, (test) => {
     await until("the hook exists", async () => (await store.runs.hook(token)) !== undefined);
     await resumeHook(token, values, { store });
     expect(await shapeOf(await started.returnValue)).toStrictEqual(await shapeOf(values));
-    // Where the run had left memory it was replayed, and the code got the same values.
+    // A run that had left memory was replayed, and the code got the same values again.
     const all = [values, ...values, values];
     expect(allReceived.at(-1)).toHaveLength(all.length);
     for (const received of allReceived) expect(await shapeOf(received)).toStrictEqual(await shapeOf(all.slice(0, received.length)));
@@ -145,7 +145,7 @@ onStores("values", everyStore, (test) => {
     const started = await start(run, [], { store });
     const now = async () => (await store.runs.claim({ owner: "clock reader", workflows: [], leaseMs: 1000, limit: 1 })).now;
     const at = await now();
-    await until("a run that only waits would have left", async () => (await now()) > at + 400);
+    await until("a run that only waits would have been released", async () => (await now()) > at + 400);
     expect((await store.runs.read(started.id))?.owner).not.toBeNull();
     read.open();
     expect(await ((await started.returnValue) as Response).text()).toBe("read");
@@ -241,7 +241,8 @@ onStores("values", everyStore, (test) => {
     ] as const;
     const { store, worker } = await scene.work();
     const started = [await start(runs[0], [], { store }), await start(runs[1], [new Late()], { store })];
-    for (const what of ["result", "input"]) await until("it waits", async () => (await store.runs.hook(`${token} ${what}`)) !== undefined);
+    for (const what of ["result", "input"])
+      await until("the run waits for its hook", async () => (await store.runs.hook(`${token} ${what}`)) !== undefined);
     await worker.stop();
     known = false;
     const other = await scene.work();
@@ -261,7 +262,7 @@ onStores("values", everyStore, (test) => {
   }) => {
     class Late {}
     const name = scene.name("Late");
-    // Only the sender can decode the payload for now.
+    // At first only the sender can decode the payload.
     let readings = 1;
     serializable(name, Late, {
       keep: () => 1,
@@ -291,7 +292,9 @@ onStores("values", everyStore, (test) => {
     expect(calls).toBe(1);
   });
 
-  test("a flow waits for values in its context that have to be read, and keeps what was saved meanwhile", async ({ scene }) => {
+  test("a flow waits for values in its context that have to be read, and keeps the progress that was saved meanwhile", async ({
+    scene,
+  }) => {
     const store = await scene.open();
     const read = gate();
     const slow = new Response(

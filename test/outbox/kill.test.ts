@@ -10,15 +10,15 @@ import { places } from "./scene.js";
 type Doomed = Omit<OutboxDoom, "url" | "brokerUrl">;
 
 interface Death extends Doomed {
-  /** The message has been added before; or added, and is a dead letter. */
+  /** The state before: the message was added, or it was added and is a dead letter. */
   readonly given?: "added" | "dead";
-  /** Whether the message is there when the process has died, and as what. */
+  /** The state of the message after the process has died. */
   readonly left: "absent" | "due" | "publishing" | "dead";
-  /** The attempts that reached the broker, by the dead and by who comes next. */
+  /** The numbers of the attempts that reached the broker, before the death and after it. */
   readonly attempts: readonly number[];
 }
 
-/** What is true if a process dies on any line of the outbox. */
+/** The state after a process dies at each point of the outbox. */
 const deaths: readonly Death[] = [
   { act: "addInTransaction", dieAt: "before add", left: "absent", attempts: [] },
   { act: "addInTransaction", dieAt: "after add", left: "absent", attempts: [] },
@@ -65,7 +65,7 @@ async function isOver(outbox: Outbox): Promise<boolean> {
   return due + waiting + publishing === 0;
 }
 
-async function give({ outbox }: Scene, given: Death["given"]): Promise<void> {
+async function prepare({ outbox }: Scene, given: Death["given"]): Promise<void> {
   if (given === undefined) return;
   await outbox.add(undefined, { id: messageId, key: "k", payload: { id: messageId } });
   if (given === "added") return;
@@ -76,17 +76,17 @@ async function give({ outbox }: Scene, given: Death["given"]): Promise<void> {
   await relay.stop();
 }
 
-async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Promise<void> {
+async function expectRecovery(scene: Scene, { given, left, attempts, ...doom }: Death): Promise<void> {
   const { outbox, broker } = scene;
-  await give(scene, given);
+  await prepare(scene, given);
   const { signal, stderr } = await start(scene, doom).ended;
   expect(signal, stderr).toBe("SIGKILL");
 
   const pending = await outbox.pending();
-  const there = { absent: {}, due: { due: 1 }, publishing: { publishing: 1 }, dead: { dead: 1 } }[left];
-  expect(pending).toEqual({ due: 0, waiting: 0, publishing: 0, dead: 0, ...there });
+  const expected = { absent: {}, due: { due: 1 }, publishing: { publishing: 1 }, dead: { dead: 1 } }[left];
+  expect(pending).toEqual({ due: 0, waiting: 0, publishing: 0, dead: 0, ...expected });
 
-  // What comes behind it in its key waits for it, and goes on.
+  // The next message of the key waits for this one, and is published after it.
   await outbox.add(undefined, { id: "next", key: "k", payload: null });
   const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });
   if (left === "dead") {
@@ -98,21 +98,21 @@ async function dies(scene: Scene, { given, left, attempts, ...doom }: Death): Pr
   await relay.stop();
   expect(broker.effects.calls(messageId).map(({ attempt }) => attempt)).toEqual(attempts);
   expect(broker.effects.keys()).toEqual(attempts.length > 0 ? [messageId, "next"] : ["next"]);
-  // By its id the broker knows it again.
+  // The broker recognises copies by the message id.
   if (attempts.length > 0) expect(broker.effects.applied(messageId)).toBe(1);
   expect(await outbox.deadLetters()).toEqual([]);
 }
 
 describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose process is killed", (place) => {
-  // What is written, and when, is the same on both: on the second some points have to do.
+  // Both stores write the same rows at the same points, so a third of the points is enough for the second one.
   for (const death of deaths.filter((_, i) => place === "SQLite" || i % 3 === 1)) {
     const { act, broker, dieAt, left } = death;
-    test(`${act}${broker ? `, and the broker ${broker},` : ""} "${dieAt}": the message is ${left}, and nothing is lost or twice`, async (context) => {
-      await dies(await sceneOf(context, place), death);
+    test(`${act}${broker ? `, and the broker ${broker},` : ""} "${dieAt}": the message is ${left}, and nothing is lost or applied twice`, async (context) => {
+      await expectRecovery(await sceneOf(context, place), death);
     });
   }
 
-  test("relays are killed one after the other: everything comes, in the order of its key", async (context) => {
+  test("relays are killed one after the other: every message is published, in the order of its key", async (context) => {
     const scene = await sceneOf(context, place);
     const { store, broker } = scene;
     const outbox = createOutbox(store, { ...outboxOptions, attemptsMax: "unlimited" });
@@ -122,7 +122,7 @@ describe.concurrent.each(["SQLite", "PostgreSQL"])("an outbox on %s whose proces
     for (let i = 0; i < count; i++) await Promise.all(keys.map((key) => outbox.add(undefined, { id: `${key}-${i}`, key, payload: i })));
     for (const kills of [8, 16]) {
       const program = start(scene, { act: "relay", attemptsMax: "unlimited" });
-      await until("more messages came", () => broker.effects.keys().length >= kills);
+      await until("more messages are published", () => broker.effects.keys().length >= kills);
       await program.kill();
     }
     const relay = outbox.relay(publisherTo(broker.url), { pollMs: 50 });

@@ -44,7 +44,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
   const isEmpty = (outbox: Outbox) =>
     until("the outbox is empty", async () => JSON.stringify(await outbox.pending()) === JSON.stringify(empty));
 
-  on("hands over what was added, once, and then has nothing left", async (box, broker) => {
+  on("publishes what was added, once, and is empty afterwards", async (box, broker) => {
     const outbox = box();
     const payload = { at: new Date(5), big: 12n, text: "ü" };
     const id = await outbox.add(undefined, { key: "k", topic: "orders", payload, headers: { trace: "t-1" } });
@@ -100,7 +100,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     };
     relay(outbox, broker);
     for (const i of range(6)) await Promise.all(["a", "b"].map((key) => outbox.add(undefined, { key, payload: i })));
-    // More often than the default would allow.
+    // More often than the default attemptsMax allows.
     await until("the broker has refused 25 times", () => refused > 24);
     expect(broker.deliveries).toEqual([]);
     expect(await outbox.deadLetters()).toEqual([]);
@@ -147,7 +147,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
       expect(outbox.metrics).toMatchObject({ retried: 2, dead: 1 });
 
       expect(await outbox.retry("unknown")).toBe(false);
-      // Its attempts are counted from here on: one failure does not make it a dead letter again.
+      // Attempts are counted from zero again: one failure does not make it a dead letter.
       let once = true;
       broker.refuse = ({ payload }) => {
         if (payload === "poison" && once) {
@@ -165,7 +165,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     },
   );
 
-  on("discarded, a dead letter is gone and what it blocked goes on", async (box, broker) => {
+  on("a discarded dead letter is removed, and the messages that it blocked are published", async (box, broker) => {
     const outbox = box({ attemptsMax: 1 });
     broker.refuse = ({ payload }) => {
       if (payload === "poison") throw new Error("never");
@@ -219,7 +219,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(new Set(broker.payloads).size).toBe(104);
   });
 
-  on("a publisher that hangs is told to stop, given up, and tried again", async (box) => {
+  on("a publisher that hangs is aborted, and the message is published again", async (box) => {
     const outbox = box();
     await outbox.add(undefined, { key: "a", payload: "slow" });
     const signals: AbortSignal[] = [];
@@ -250,7 +250,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(broker.payloads).toEqual(["first", "other"]);
   });
 
-  on("stopped, it lets what it publishes end, takes nothing more, and another goes on at once", async (box, broker) => {
+  on("a relay that stops finishes the current message and claims no more; another relay continues at once", async (box, broker) => {
     const outbox = box();
     for (const i of range(4)) await outbox.add(undefined, { key: "a", payload: i });
     let go = () => {};
@@ -265,7 +265,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
       },
       { leaseMs: 3_600_000 },
     );
-    await until("one message came", () => seen.length === 1);
+    await until("one message is being published", () => seen.length === 1);
     const stopping = first.stop();
     go();
     await stopping;
@@ -277,7 +277,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     expect(outbox.metrics.stale).toBe(0);
   });
 
-  on("refuses what it can't keep, and writes nothing", async (box) => {
+  on("refuses invalid messages and options, and writes nothing", async (box) => {
     const outbox = box();
     const wrong: [unknown, RegExp][] = [
       [undefined, /message: must be an object/],
@@ -315,7 +315,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
     await expect(outbox.retry("")).rejects.toThrow(/id: must be/);
   });
 
-  on("what two outboxes hold does not meet", async (box, broker) => {
+  on("two outboxes share no messages", async (box, broker) => {
     const one = box();
     const other = createOutbox(store, { name: randomUUID() });
     await one.add(undefined, { key: "k", payload: "one" });
@@ -327,7 +327,7 @@ describe.each(Object.keys(places))("an outbox on %s", (name) => {
   });
 });
 
-test("whoever has no transactions, or keeps no packets, says so by name", async () => {
+test("a store without transactions or packets is refused, and the error names it", async () => {
   const store = await open("memory:");
   const outbox = createOutbox(store, { name: "o" });
   await expect(store.transact(async (tx) => outbox.add(tx, { payload: 1 }))).rejects.toMatchObject({ code: "MISSING_CAPABILITY" });
@@ -372,8 +372,8 @@ test("encrypted messages: a process without the key reports them as unreadable, 
   const store = await withKey(1);
   const outbox = createOutbox(store, { name: "o", attemptsMax: 2, backoffMs: 1 });
   await outbox.add(undefined, { id: "m-1", key: "k", payload: { secret: "sesame" } });
-  const stranger = await withKey(2);
-  const blind = createOutbox(stranger, { name: "o", attemptsMax: 2, backoffMs: 1 });
+  const otherKey = await withKey(2);
+  const blind = createOutbox(otherKey, { name: "o", attemptsMax: 2, backoffMs: 1 });
   const broker = new Broker();
   const relaying = blind.relay(broker.publish);
   await until("1 of the messages is dead", async () => (await blind.pending()).dead === 1);
@@ -383,10 +383,10 @@ test("encrypted messages: a process without the key reports them as unreadable, 
   expect(letter).toMatchObject({ id: "m-1", key: "k", message: undefined });
   expect(letter?.unreadable).toMatch(/k1/);
   expect(await outbox.retry("m-1")).toBe(true);
-  const seeing = outbox.relay(broker.publish);
+  const readable = outbox.relay(broker.publish);
   await broker.has(1);
-  await seeing.stop();
+  await readable.stop();
   expect(broker.payloads).toEqual([{ secret: "sesame" }]);
-  await Promise.all([store.close(), stranger.close()]);
+  await Promise.all([store.close(), otherKey.close()]);
   await at.drop();
 });

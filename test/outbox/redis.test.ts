@@ -8,7 +8,7 @@ import { places } from "./scene.js";
 
 const server = inject("redis");
 
-test("to a stream of Redis, whose connection breaks: everything comes, in order per key, copies under one id", async (context) => {
+test("publishing to a Redis stream over a connection that breaks: every message arrives, in order per key, and copies have the same id", async (context) => {
   if (!server.ok) return context.skip(server.reason);
   const at = await (places.SQLite as (typeof places)[string])();
   if (typeof at === "string") return context.skip(at);
@@ -30,7 +30,7 @@ test("to a stream of Redis, whose connection breaks: everything comes, in order 
 
   let redis = await createClient({ url: server.url }).connect();
   let calls = 0;
-  /** What is under way may have got there, and its reply is lost. */
+  /** Replaces the connection. A command in progress may have been executed, but its reply is lost. */
   const cut = async () => {
     const old = redis;
     redis = await createClient({ url: server.url }).connect();

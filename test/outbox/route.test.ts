@@ -13,7 +13,7 @@ interface Payload {
   readonly seq: number;
 }
 
-/** A broker with a log per key: it keeps the order of each, mixes them, delivers copies, and again what was not acknowledged. */
+/** A broker with a log per key: it keeps the order of each log, mixes the logs, and delivers a message again until it is acknowledged. */
 class Broker {
   readonly #logs = new Map<string, OutboxMessage<Payload>[]>();
   readonly #random: Random;
@@ -32,7 +32,7 @@ class Broker {
     this.taken += 1;
   }
 
-  /** Until every log is empty; anything may come in meanwhile. */
+  /** Delivers until every log is empty. Messages may be added meanwhile. */
   async deliver(to: (message: OutboxMessage<Payload>) => Promise<void>): Promise<void> {
     for (;;) {
       const open = [...this.#logs.values()].filter(({ length }) => length > 0);
@@ -65,15 +65,15 @@ test("from rows to rows: outbox, relays, a broker that repeats, an inbox", async
   for (const { outbox } of outboxes)
     outbox.relay(
       (message) => {
-        if (random.chance(0.1)) throw new Error("the broker is away");
+        if (random.chance(0.1)) throw new Error("the broker is unreachable");
         broker.take(message);
-        // It has it, and its reply is lost.
+        // The broker has the message, and its reply is lost.
         if (broker.taken % 5 === 0) throw new Error("no reply");
       },
       { pollMs: 100 },
     );
 
-  /** A customer's orders: the next number, a row, a message; sometimes rolled back. */
+  /** Places an order: the next number, a row, a message. Sometimes it is rolled back. */
   const place = async ({ store, outbox }: (typeof outboxes)[number], customer: string): Promise<void> => {
     await store
       .transact(async (tx) => {
@@ -106,7 +106,7 @@ test("from rows to rows: outbox, relays, a broker that repeats, an inbox", async
   const rows = async (store: Store, text: string) => (await store.transact((tx) => sql(tx, text))).rows;
   const orders = await rows(shop, "SELECT customer, seq FROM orders ORDER BY customer, seq");
   expect(await rows(billing, "SELECT customer, seq FROM bills ORDER BY customer, n")).toEqual(orders);
-  // Else it proves nothing.
+  // Otherwise the test proves nothing.
   expect(orders.length).toBeGreaterThan(20);
   expect(broker.taken).toBeGreaterThan(orders.length);
   expect(broker.delivered).toBeGreaterThan(broker.taken);

@@ -6,16 +6,18 @@ import type { OutboxMessage, PublishContext } from "onceflow/outbox";
 import type pg from "pg";
 import { inject } from "vitest";
 import { until } from "../kit/until.js";
+import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { freshDatabase } from "../servers/postgres/databases.js";
 
 const postgres = inject("postgres");
+const mongodb = inject("mongodb");
 
 export interface Place {
   readonly url: string;
   readonly drop: () => Promise<void> | void;
 }
 
-/** Where an outbox can be. A text says why one can't be had here. */
+/** The stores that an outbox is tested on. A text is the reason why one is missing here. */
 export const places: Readonly<Record<string, () => Promise<Place | string>>> = {
   memory: async () => ({ url: "memory:", drop: () => {} }),
   SQLite: async () => {
@@ -23,9 +25,10 @@ export const places: Readonly<Record<string, () => Promise<Place | string>>> = {
     return { url: `sqlite:${join(folder, "outbox.db")}`, drop: () => rmSync(folder, { recursive: true, force: true }) };
   },
   PostgreSQL: async () => (postgres.ok ? await freshDatabase(postgres.url) : postgres.reason),
+  "MongoDB (emulator)": async () => (mongodb.ok ? await freshMongoDatabase(mongodb.url) : mongodb.reason),
 };
 
-/** A statement with one value, on whatever the store calls a transaction. */
+/** Runs a statement with one parameter in the transaction of any store. */
 export async function statement(tx: Tx, sql: string, ...values: string[]): Promise<unknown[]> {
   if ("query" in tx) return (await (tx as pg.Client).query(sql.replace("?", "$1"), values)).rows;
   const prepared = (tx as SqliteTx).prepare(sql);
@@ -40,10 +43,10 @@ export interface Delivery {
   readonly redelivered: boolean;
 }
 
-/** The other side: takes down what it is given, and fails when told to. */
+/** Stands for a broker: records the deliveries, and fails if `refuse` throws. */
 export class Broker {
   readonly deliveries: Delivery[] = [];
-  /** Throws for what it does not take; what it has taken down by then was given to it all the same. */
+  /** Throws for a message that the broker refuses. */
   refuse: (message: OutboxMessage) => void = () => {};
   inFlight = new Map<string | undefined, number>();
   inFlightMax = 0;
@@ -76,6 +79,6 @@ export class Broker {
   }
 
   async has(count: number): Promise<void> {
-    await until(`${count} messages came`, () => this.deliveries.length >= count);
+    await until(`${count} messages were delivered`, () => this.deliveries.length >= count);
   }
 }

@@ -14,9 +14,9 @@ import { muteWarnings } from "../kit/warnings.js";
 muteWarnings("ONCEFLOW_NOT_SAVED");
 
 /**
- * Processes that add and relay, crash, stall, stop and lose messages; a broker that is down now and then; messages that
- * fail, and some that kill their process. Whatever happens: what was added comes at least once, as it was added; of a key
- * in the order in which it was added, until each has come; what comes again says so.
+ * Processes that add and relay, crash, stall, stop and lose requests and replies; a broker that is down now and then; messages
+ * that fail, and some that kill their process. In every case: each added message is delivered at least once, unchanged; the
+ * first deliveries of a key are in the order of its adds; a repeated delivery is marked as one.
  */
 interface Event {
   readonly id: string;
@@ -24,9 +24,9 @@ interface Event {
   readonly seq: number;
   readonly harm: "none" | "fails" | "poison" | "kills";
   failuresLeft: number;
-  /** How often it was handed to an outbox: after a lost reply again. */
+  /** How often it was added: again after a lost reply. */
   adds: number;
-  /** Publishers that began with it before somebody redrove it. */
+  /** How many publish calls began with it before it became a dead letter. */
   begun: number;
   dead: boolean;
 }
@@ -53,16 +53,16 @@ interface Totals {
 }
 
 const triesMax = 3;
-/** Before each try that fails: deaths beside others, and deaths by itself. */
+/** Before each failed try a message may have been in progress when processes died, beside other messages and alone. */
 const begunMax = triesMax * (suspectDeaths + triesMax + 1);
 
-class Storm {
+class OutboxSimulation {
   readonly random: Random;
   readonly world: World;
   readonly ledger: ReturnType<typeof createMemoryLedger>;
   readonly events: Event[];
   readonly came = new Map<string, Came[]>();
-  /** By key, the ids in the order in which they came for the first time. */
+  /** For each key, the ids in the order of their first delivery. */
   readonly first = new Map<string, string[]>();
   readonly totals: Totals = { crashes: 0, stops: 0, came: 0, again: 0, dead: 0, readds: 0 };
   readonly leaseMs: number;
@@ -113,7 +113,7 @@ class Storm {
     const publisher = async (message: OutboxMessage, { attempt }: PublishContext): Promise<void> => {
       const event = this.eventOf(message);
       event.begun += 1;
-      if (!event.dead) expect(event.begun, `${message.id}: tried too often`).toBeLessThanOrEqual(begunMax * Math.max(1, event.adds));
+      if (!event.dead) expect(event.begun, `${message.id}: published too often`).toBeLessThanOrEqual(begunMax * Math.max(1, event.adds));
       await work();
       if (process.dead) return await never();
       if (this.world.now() < this.#downUntil) throw new Error("the broker is down");
@@ -125,7 +125,7 @@ class Storm {
       if (event.harm === "fails" && event.failuresLeft-- > 0) throw new Error("failed");
       this.take(message, attempt);
       await work();
-      // It was published, and the broker's reply was lost.
+      // The message was published, and the broker's reply was lost.
       if (this.random.chance(0.05)) throw new Error("no reply");
     };
     const options = {
@@ -137,7 +137,7 @@ class Storm {
     return outbox.relay((message, context) => publisher(message, context).catch((error) => this.#fault(error)), options);
   }
 
-  /** What an expectation throws is not the broker's. */
+  /** Keeps a failed expectation: it is not an error of the broker. */
   #fault(error: unknown): never {
     if ((error as Error).name === "AssertionError") this.broken ??= error;
     throw error;
@@ -160,7 +160,7 @@ class Storm {
     this.totals.came += 1;
   }
 
-  /** Added until the store has said so, by whatever process there is; the next one of the key not before that. */
+  /** Adds each message of a key, in any live process, until the store confirms it. Only then the next one is added. */
   async produce(key: string): Promise<void> {
     for (const event of this.events.filter((each) => each.key === key)) {
       for (;;) {
@@ -168,15 +168,15 @@ class Storm {
         event.adds += 1;
         if (event.adds > 1) this.totals.readds += 1;
         const adding = outbox.add(undefined, { id: event.id, key, payload: { seq: event.seq } });
-        if ((await this.asked(process, adding)) === event.id) break;
+        if ((await this.answerOf(process, adding)) === event.id) break;
         await this.world.wait(this.random.between(0, this.leaseMs));
       }
       await this.world.wait(this.random.between(0, this.leaseMs));
     }
   }
 
-  /** What a process that dies answers: nothing. */
-  async asked<Answer>(process: SimulatedProcess, answer: Promise<Answer>): Promise<Answer | undefined> {
+  /** Resolves with the answer, or with undefined if the process dies first. */
+  async answerOf<Answer>(process: SimulatedProcess, answer: Promise<Answer>): Promise<Answer | undefined> {
     let over = false;
     const died = new Promise<undefined>((go) => {
       const look = () => (over ? undefined : process.dead ? go(undefined) : void this.world.after(50, look));
@@ -189,14 +189,14 @@ class Storm {
     }
   }
 
-  /** Somebody starts what has crashed, stops a relay now and then, and redrives what is dead. */
+  /** The operator: restarts crashed processes, stops a relay now and then, and redrives dead letters. */
   operate(): void {
     for (const slot of [0, 1, 2]) {
       const host = this.host(slot);
       if (this.random.chance(0.05)) {
         this.totals.stops += 1;
         const stopping = host.relay.stop({ graceMs: this.random.pick([0, this.leaseMs * 2]) });
-        void this.asked(host.process, stopping).catch((error) => {
+        void this.answerOf(host.process, stopping).catch((error) => {
           this.broken ??= error;
         });
         host.relay = this.relay(host.process, host.outbox);
@@ -208,13 +208,13 @@ class Storm {
   }
 
   async redrive({ process, outbox }: Host): Promise<void> {
-    const letters = await this.asked(process, outbox.deadLetters());
+    const letters = await this.answerOf(process, outbox.deadLetters());
     for (const { id, attempts } of letters ?? []) {
       expect(attempts).toBeGreaterThanOrEqual(1);
       const event = this.events.find((each) => each.id === id) as Event;
       if (!event.dead) this.totals.dead += 1;
       event.dead = true;
-      await this.asked(process, outbox.retry(id));
+      await this.answerOf(process, outbox.retry(id));
     }
   }
 
@@ -236,27 +236,27 @@ class Storm {
   }
 }
 
-/** The store failed, and said so: whoever asked asks again. Anything else is a fault. */
+/** Ignores errors after which the caller tries again: the store was unreachable or its answer was lost. Other errors are faults. */
 function storeFailed(error: unknown): undefined {
   const { code } = error as { readonly code?: string };
   if (code !== "STORE_UNREACHABLE" && code !== "NOT_KNOWN") throw error;
 }
 
 async function simulateSeed(seed: number): Promise<Totals> {
-  const storm = new Storm(seed);
-  const ended = await storm.run(100_000);
-  if (storm.broken !== undefined) throw new Error(`seed ${seed}: ${String(storm.broken)}`, { cause: storm.broken });
-  expect(ended, `seed ${seed}: something is still in the outbox`).toBe(true);
-  for (const { id, key, seq, adds } of storm.events) {
-    const came = storm.came.get(id) ?? [];
-    const about = `seed ${seed}: ${id}, added ${adds} times, came as ${JSON.stringify(came)}`;
+  const simulation = new OutboxSimulation(seed);
+  const ended = await simulation.run(100_000);
+  if (simulation.broken !== undefined) throw new Error(`seed ${seed}: ${String(simulation.broken)}`, { cause: simulation.broken });
+  expect(ended, `seed ${seed}: a message is still in the outbox`).toBe(true);
+  for (const { id, key, seq, adds } of simulation.events) {
+    const came = simulation.came.get(id) ?? [];
+    const about = `seed ${seed}: ${id}, added ${adds} times, delivered as ${JSON.stringify(came)}`;
     expect(came.length, about).toBeGreaterThanOrEqual(1);
-    expect(storm.first.get(key)?.[seq], `${about}; its key came as ${storm.first.get(key)}`).toBe(id);
-    // Of what one add has put there, one delivery at most does not say that there may have been another.
+    expect(simulation.first.get(key)?.[seq], `${about}; its key was delivered as ${simulation.first.get(key)}`).toBe(id);
+    // Each add has at most one delivery that is not marked as redelivered.
     expect(came.filter(({ redelivered }) => !redelivered).length, about).toBeLessThanOrEqual(adds);
     for (const { attempt, redelivered } of came) expect(redelivered, about).toBe(attempt > 1);
   }
-  return storm.totals;
+  return simulation.totals;
 }
 
 describe("an outbox, simulated", () => {
@@ -264,7 +264,7 @@ describe("an outbox, simulated", () => {
 
   test(`keeps its promises in ${seeds} seeds`, { timeout: 300_000 }, async () => {
     const total = await simulateSeeds(seeds, simulateSeed);
-    // A storm in which nothing goes wrong proves nothing.
+    // A simulation without failures proves nothing.
     expect(total.crashes).toBeGreaterThan(seeds);
     expect(total.stops).toBeGreaterThan(seeds / 2);
     expect(total.again).toBeGreaterThan(seeds / 2);

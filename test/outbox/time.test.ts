@@ -21,7 +21,7 @@ const still: Weather = {
   latencyMsMax: 0,
 };
 
-/** What an outbox does with time, in virtual time: the clock is the test's. */
+/** Tests of an outbox's delays and leases on virtual time, which the test controls. */
 class Scene {
   readonly world = new World(new Random(1));
   readonly #ledger = createMemoryLedger(() => Math.floor(this.world.now()));
@@ -32,18 +32,18 @@ class Scene {
     weather: Weather = still,
   ): { readonly process: SimulatedProcess; readonly store: Store; readonly outbox: Outbox } {
     const process = new SimulatedProcess(this.world, this.#processes++);
-    // Who is paused hears nothing of the store.
+    // A paused process gets no answers from the store.
     const backend = withFaults(memoryBackend(this.#ledger), this.world, process, weather);
     const store = createStore(backend, { clock: process.clock, purgeEveryMs: 0 });
     return { process, store, outbox: createOutbox(store, { name: "o", ...options }) };
   }
 
-  /** Ends when that is true; fails when nothing is left that could make it so. */
+  /** Runs the world until the condition holds. Fails if nothing is left that could make it true. */
   async until(holds: () => boolean): Promise<void> {
-    expect(await this.world.run(holds, this.world.steps + 20_000), "it never came").toBe(true);
+    expect(await this.world.run(holds, this.world.steps + 20_000), "the condition never became true").toBe(true);
   }
 
-  /** Messages that are with relays, as the store has it. */
+  /** The number of messages that the store has assigned to relays. */
   owned(): number {
     return [...this.#ledger.packets.table.packets.values()].filter(({ owner }) => owner !== null).length;
   }
@@ -54,7 +54,7 @@ class Scene {
     await this.until(() => added === payloads.length);
   }
 
-  /** A message that two relays in a row had when they died. */
+  /** Adds a message that was in progress when two relays in a row died. */
   async addSuspect(outbox: Outbox): Promise<void> {
     await this.add(outbox, "suspect");
     for (let deaths = 0; deaths < 2; deaths++) {
@@ -68,7 +68,7 @@ class Scene {
     }
   }
 
-  /** When each attempt was made. */
+  /** The time of each publish call. */
   timesOf(outbox: Outbox, publish: Publisher, options: RelayOptions = {}): number[] {
     const times: number[] = [];
     outbox.relay((message, context) => {
@@ -84,8 +84,8 @@ const fails = () => {
   throw new Error("no");
 };
 
-describe("the time of an outbox", () => {
-  test("after every failure it waits twice as long, up to a bound", async () => {
+describe("delays and leases of an outbox", () => {
+  test("the delay doubles after every failure, up to backoffMsMax", async () => {
     const scene = new Scene();
     const { outbox } = scene.process({ backoffMs: 1000, backoffMsMax: 10_000, attemptsMax: 7 });
     await scene.add(outbox, "m");
@@ -94,12 +94,12 @@ describe("the time of an outbox", () => {
     expect(gaps(times)).toEqual([1000, 2000, 4000, 8000, 10_000, 10_000]);
   });
 
-  test("or as long as it is told; what it is told in vain is the bound", async () => {
+  test("backoffMs may be a function; if it throws or returns an invalid delay, the delay is backoffMsMax", async () => {
     const scene = new Scene();
-    const wishes = [5, -1, Number.NaN, 1e9, 0];
+    const delays = [5, -1, Number.NaN, 1e9, 0];
     const backoffMs = (attempt: number) => {
-      if (attempt > wishes.length) throw new Error("no idea");
-      return wishes[attempt - 1] as number;
+      if (attempt > delays.length) throw new Error("no delay");
+      return delays[attempt - 1] as number;
     };
     const { outbox } = scene.process({ backoffMs, backoffMsMax: 50, attemptsMax: 7 });
     await scene.add(outbox, "m");
@@ -108,7 +108,7 @@ describe("the time of an outbox", () => {
     expect(gaps(times)).toEqual([5, 50, 50, 50, 0, 50]);
   });
 
-  test("a publisher may take many leases, as long as its process is alive", async () => {
+  test("a publisher may take longer than many leases, as long as its process is alive", async () => {
     const scene = new Scene();
     const [one, other] = [scene.process(), scene.process()];
     await scene.add(one.outbox, "slow");
@@ -122,34 +122,34 @@ describe("the time of an outbox", () => {
     expect(one.outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
   });
 
-  test("one that is silent for longer than its lease is told; what it has published is published again, and marked", async () => {
+  test("a relay that is silent for longer than its lease gets an abort signal; another relay publishes its message again, marked as redelivered", async () => {
     const scene = new Scene();
     const [one, other] = [scene.process(), scene.process()];
     await scene.add(one.outbox, "m", "next");
     const options = { leaseMs: 1000, pollMs: 100 };
     const seen: string[] = [];
-    let told: AbortSignal | undefined;
+    let abortSignal: AbortSignal | undefined;
     one.outbox.relay(async ({ payload, redelivered }, { attempt, signal }) => {
       if (payload !== "m") return;
-      told = signal;
+      abortSignal = signal;
       one.process.pausedUntil = scene.world.now() + 5000;
       await new Promise<void>((go) => void one.process.clock.after(100, go));
       seen.push(`one: ${payload} ${attempt} ${redelivered}`);
       await new Promise<void>((go) => void one.process.clock.after(1000, go));
     }, options);
-    await scene.until(() => told !== undefined);
+    await scene.until(() => abortSignal !== undefined);
     other.outbox.relay(({ payload, redelivered }, { attempt }) => void seen.push(`other: ${payload} ${attempt} ${redelivered}`), options);
     await scene.until(() => one.outbox.metrics.stale === 1);
     expect(seen).toEqual(["other: m 2 true", "other: next 1 false", "one: m 1 false"]);
-    expect(told?.aborted).toBe(true);
+    expect(abortSignal?.aborted).toBe(true);
     expect(one.outbox.metrics).toMatchObject({ published: 0, stale: 1, leasesLost: 1 });
     expect(other.outbox.metrics).toMatchObject({ published: 2 });
-    // It has joined again, and goes on.
+    // The first relay has registered again, and continues.
     await scene.add(other.outbox, "later");
     await scene.until(() => one.outbox.metrics.published + other.outbox.metrics.published === 3);
   });
 
-  test("what was claimed by a claim whose reply was lost is published by the same process, and what it was publishing, once", async () => {
+  test("a message whose claim lost its reply is published by the same process, and the message in progress is published once", async () => {
     const scene = new Scene();
     const weather = { ...still };
     const adding = scene.process();
@@ -171,12 +171,12 @@ describe("the time of an outbox", () => {
     await scene.until(() => lost > 0);
     weather.loseReply = 0;
     await scene.until(() => outbox.metrics.published === 2);
-    // Handed back, it was no attempt; but the number of its claim is gone.
+    // Handing the message back did not count as a publish call, but the attempt number of that claim is used up.
     expect(seen).toEqual(["k slow 1", "other claimed 2"]);
     expect(outbox.metrics).toMatchObject({ leasesLost: 0, stale: 0 });
   });
 
-  test("one that stops hands back what it has claimed and does not know of", async () => {
+  test("a relay that stops hands back messages of a claim whose reply was lost", async () => {
     const scene = new Scene();
     const adding = scene.process();
     await scene.add(adding.outbox, "m");
@@ -198,7 +198,7 @@ describe("the time of an outbox", () => {
     await scene.until(() => times.length === 1);
   });
 
-  test("a look that fails is made again, until the store is there", async () => {
+  test("a failed poll is repeated until the store is reachable", async () => {
     const scene = new Scene();
     const weather = { ...still, unreachable: 1 };
     const adding = scene.process();
@@ -211,22 +211,22 @@ describe("the time of an outbox", () => {
     await scene.until(() => outbox.metrics.published === 1);
   });
 
-  test("what was added elsewhere is heard of, long before the next look", async () => {
+  test("a message of another process is published long before the next poll", async () => {
     const scene = new Scene();
     const { outbox } = scene.process();
-    const looking = scene.process();
-    const times = scene.timesOf(looking.outbox, () => {}, { pollMs: 5000 });
+    const polling = scene.process();
+    const times = scene.timesOf(polling.outbox, () => {}, { pollMs: 5000 });
     const idleUntil = scene.world.now() + 17_500;
     await scene.until(() => scene.world.now() >= idleUntil);
     const before = scene.world.now();
     await scene.add(outbox, "m");
     await scene.until(() => times.length === 1);
-    // Milliseconds of the simulated world.
+    // In milliseconds of the virtual clock.
     expect((times[0] as number) - before).toBeLessThan(100);
     expect(outbox.metrics).toMatchObject({ added: 1, published: 0 });
   });
 
-  test("a message that kills its process is put aside after as many deaths by itself as attempts are allowed", async () => {
+  test("a message that kills its process becomes a dead letter after it has killed attemptsMax processes while it was handled alone", async () => {
     const scene = new Scene();
     let calls = 0;
     const { outbox } = scene.process();
@@ -245,7 +245,7 @@ describe("the time of an outbox", () => {
       );
       await scene.until(() => process.dead || own.metrics.dead === 1);
     }
-    // Two beside others.
+    // Two deaths while other messages were in progress, three alone.
     expect(calls).toBe(5);
     let letters: Awaited<ReturnType<Outbox["deadLetters"]>> = [];
     void outbox.deadLetters().then((found) => {
@@ -260,7 +260,7 @@ describe("the time of an outbox", () => {
     expect(later).toEqual([]);
   });
 
-  test("messages beside one that kills its process are published, and none of them is put aside", async () => {
+  test("messages beside one that kills its process are published, and none of them becomes a dead letter", async () => {
     const scene = new Scene();
     const { outbox } = scene.process();
     const healthy = ["a", "b", "c", "d", "e"];
@@ -296,19 +296,19 @@ describe("the time of an outbox", () => {
     expect(deaths).toBe(3);
   });
 
-  test("a relay that has no room while it hands a suspect back looks for it again", async () => {
+  test("a relay that has no free slot when it hands a suspect back polls for it again", async () => {
     const scene = new Scene();
     const { outbox } = scene.process();
     await scene.addSuspect(outbox);
     const { store, process, outbox: own } = scene.process();
-    // Other work of this process takes longer than a lease.
+    // Other work of this process, which takes longer than a lease.
     const inHand = InHand.of(store);
     void inHand.beside(() => new Promise<void>((go) => void process.clock.after(3000, go)));
     own.relay(() => {}, { leaseMs: 1000, pollMs: 100, concurrency: 1 });
     await scene.until(() => own.metrics.published === 1);
   });
 
-  test("a message that waited for a suspect, and is another relay's by then, is not published here", async () => {
+  test("a message that waited for a suspect and was claimed by another relay meanwhile is not published here", async () => {
     const scene = new Scene();
     const [one, other] = [scene.process(), scene.process()];
     await scene.add(one.outbox, "m");
@@ -316,7 +316,7 @@ describe("the time of an outbox", () => {
     const seen: string[] = [];
     const { packets } = one.store;
     let [end, isAlone] = [() => {}, false];
-    // A suspect begins to be handled alone while the claim is under way.
+    // A suspect starts to be handled alone while the claim is in progress.
     const claim = async (query: PacketClaimQuery) => {
       const claims = await packets.claim(query);
       if (claims.claimed.length > 0 && !isAlone) {

@@ -40,8 +40,8 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     readonly outbox: Outbox;
     readonly elsewhere: Outbox;
     readonly broker: Broker;
-    /** Relays, until nothing is left. */
-    relayed(): Promise<unknown[]>;
+    /** Relays until nothing is pending, and returns the delivered payloads. */
+    relayAll(): Promise<unknown[]>;
   }
   const on = (title: string, body: (scene: Scene) => Promise<void>, where = name) =>
     test.runIf(where === name)(title, async ({ skip }) => {
@@ -49,12 +49,12 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
       const box = randomUUID();
       const outbox = createOutbox(store, { name: box, backoffMs: 10 });
       const broker = new Broker();
-      const relayed = async () => {
+      const relayAll = async () => {
         relays.push(outbox.relay(broker.publish, { pollMs: 100 }));
         await until("nothing is pending", async () => Object.values(await outbox.pending()).every((count) => count === 0));
         return broker.payloads;
       };
-      await body({ outbox, elsewhere: createOutbox(other, { name: box }), broker, relayed });
+      await body({ outbox, elsewhere: createOutbox(other, { name: box }), broker, relayAll });
     });
   const insert = (tx: Tx, id: string) => statement(tx, "INSERT INTO business VALUES (?)", id);
   const rows = async (id: string) => (await store.transact((tx) => statement(tx, "SELECT id FROM business WHERE id = ?", id))).length;
@@ -65,10 +65,10 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     return one;
   };
 
-  on("row and message are committed together, and a relay that is waiting hears of it", async ({ outbox, broker }) => {
+  on("row and message are committed together, and a waiting relay is woken", async ({ outbox, broker }) => {
     const id = randomUUID();
     relays.push(outbox.relay(broker.publish, { pollMs: 30_000, leaseMs: 3_600_000 }));
-    // It has looked, found nothing, and waits for half a minute, or to be told.
+    // The relay has polled, found nothing, and waits half a minute unless it is woken.
     await until("nothing is in flight", () => outbox.metrics.inFlight === 0);
     await store.transact(async (tx) => {
       await insert(tx, id);
@@ -79,7 +79,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     expect(await rows(id)).toBe(1);
   });
 
-  on("rolled back, neither is there, and the key goes on", async ({ outbox, elsewhere, relayed }) => {
+  on("after a rollback neither row nor message exists, and the key is not blocked", async ({ outbox, elsewhere, relayAll }) => {
     const id = randomUUID();
     await store.transact((tx) => outbox.add(tx, { key: "k", payload: "before" }));
     const rolledBack = store.transact(async (tx) => {
@@ -92,23 +92,23 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     await other.transact((tx) => elsewhere.add(tx, { key: "k", payload: "after" }));
     await other.transact((tx) => elsewhere.add(tx, { key: "new", payload: "fresh" }));
     expect(await outbox.pending()).toEqual({ due: 2, waiting: 1, publishing: 0, dead: 0 });
-    expect((await relayed()).sort()).toEqual(["after", "before", "fresh"]);
+    expect((await relayAll()).sort()).toEqual(["after", "before", "fresh"]);
     expect(await rows(id)).toBe(0);
   });
 
-  on("several of one transaction are in the order in which they were added, at once or one by one", async ({ outbox, broker, relayed }) => {
+  on("messages of one transaction keep the order of their adds, concurrent or one by one", async ({ outbox, broker, relayAll }) => {
     await store.transact(async (tx) => {
       await Promise.all(range(5).map((payload) => outbox.add(tx, { key: "k", payload })));
       for (const i of range(5)) await outbox.add(tx, { key: "k", payload: 5 + i });
     });
-    await relayed();
+    await relayAll();
     expect(broker.payloads).toEqual(range(10));
   });
 
   on(
-    "many at once, of two processes: the order of commits, as the rows have it, is the order of messages",
-    async ({ outbox, elsewhere, broker, relayed }) => {
-      // Whoever adds takes the key's lock, and counts up under it: what is counted is in the order of commits.
+    "many concurrent transactions of two processes: messages are delivered in the order of their commits",
+    async ({ outbox, elsewhere, broker, relayAll }) => {
+      // An add takes the lock of the key, and the counter is raised under that lock: so the counter shows the order of commits.
       await store.transact((tx) => statement(tx, "CREATE TABLE IF NOT EXISTS counter (n INTEGER)"));
       await store.transact((tx) => statement(tx, "DELETE FROM counter"));
       await store.transact((tx) => statement(tx, "INSERT INTO counter VALUES (0)"));
@@ -122,12 +122,12 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
         });
       relays.push(elsewhere.relay(broker.publish, { pollMs: 100 }));
       const committed = await Promise.allSettled(range(40).map((i) => (i % 2 ? commit(store, outbox, i) : commit(other, elsewhere, i))));
-      await relayed();
+      await relayAll();
       const done = committed.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
-      const whyNot = ({ code, message }: { readonly code?: string; readonly message: string }) =>
+      const reasonOf = ({ code, message }: { readonly code?: string; readonly message: string }) =>
         message === "rolled back" ? message : (code ?? message);
-      const others = committed.flatMap((each) => (each.status === "rejected" ? [whyNot(each.reason)] : []));
-      // On a busy machine one may wait too long for its turn: then it is not there, either.
+      const others = committed.flatMap((each) => (each.status === "rejected" ? [reasonOf(each.reason)] : []));
+      // On a busy machine a transaction may wait too long for its turn: then it is not committed, either.
       const allowed = ["rolled back", "STORE_UNREACHABLE", "STORE_REFUSED"];
       expect(others.filter((why) => !allowed.includes(why))).toEqual([]);
       expect(done.length).toBeGreaterThan(5);
@@ -135,7 +135,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     },
   );
 
-  on("an effect of once, its outcome and its message commit together", async ({ outbox, relayed }) => {
+  on("an effect of once, its outcome and its message commit together", async ({ outbox, relayAll }) => {
     const id = randomUUID();
     const pay = () =>
       once(store, { key: key.of(id), tx: true }, async ({ tx }) => {
@@ -144,13 +144,13 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
       });
     await Promise.all([pay(), pay(), pay()]);
     await pay();
-    expect(await relayed()).toEqual([id]);
+    expect(await relayAll()).toEqual([id]);
     expect(await rows(id)).toBe(1);
   });
 
   const onPostgres = (title: string, body: (scene: Scene) => Promise<void>) => on(title, body, "PostgreSQL");
 
-  onPostgres("one that began later and committed first comes first", async ({ outbox, elsewhere, relayed }) => {
+  onPostgres("a transaction that began later and committed first is delivered first", async ({ outbox, elsewhere, relayAll }) => {
     const [first, second] = [await client(), await client()];
     await first.query("BEGIN");
     await first.query("INSERT INTO business VALUES ('began first')");
@@ -159,46 +159,49 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
     await second.query("COMMIT");
     await outbox.add(first, { key: "k", payload: "began first" });
     await first.query("COMMIT");
-    expect(await relayed()).toEqual(["committed first", "began first"]);
+    expect(await relayAll()).toEqual(["committed first", "began first"]);
   });
 
   for (const end of ["COMMIT", "ROLLBACK"]) {
     onPostgres(
-      `who adds to a key waits for the transaction that has added to it, until its ${end}`,
-      async ({ outbox, elsewhere, relayed }) => {
-        const [first, second, looker] = [await client(), await client(), await client()];
+      `an add to a key waits for the ${end} of the transaction that added to it before`,
+      async ({ outbox, elsewhere, relayAll }) => {
+        const [first, second, observer] = [await client(), await client(), await client()];
         await first.query("BEGIN");
         await outbox.add(first, { key: "k", payload: "first" });
         await second.query("BEGIN");
         const adding = elsewhere.add(second, { key: "k", payload: "second" });
         const waits =
           "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        await until("the second one waits", async () => ((await looker.query(waits)).rowCount ?? 0) > 0);
-        // Nor does it keep those of other keys.
+        await until("the second transaction waits", async () => ((await observer.query(waits)).rowCount ?? 0) > 0);
+        // Adds to other keys do not wait.
         await store.transact((tx) => outbox.add(tx, { key: "other", payload: "third" }));
         await first.query(end);
         await adding;
         await second.query("COMMIT");
-        const payloads = await relayed();
+        const payloads = await relayAll();
         expect(payloads.filter((payload) => payload !== "third")).toEqual(end === "COMMIT" ? ["first", "second"] : ["second"]);
         expect(payloads).toContain("third");
       },
     );
   }
 
-  onPostgres("a transaction that sees an old state of the key is refused, and nothing is added", async ({ outbox, relayed }) => {
-    const one = await client();
-    await one.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
-    await expect(outbox.add(one, { key: "k", payload: 1 })).rejects.toThrow(/READ COMMITTED/);
-    await one.query("ROLLBACK");
-    await expect(outbox.add(one, { key: "k", payload: 1 })).rejects.toThrow(/transaction block/);
-    await expect(outbox.add({}, { key: "k", payload: 1 })).rejects.toMatchObject({ code: "MISSING_CAPABILITY" });
-    expect(await relayed()).toEqual([]);
-  });
+  onPostgres(
+    "a REPEATABLE READ transaction, which may see an old state of the key, is refused, and nothing is added",
+    async ({ outbox, relayAll }) => {
+      const one = await client();
+      await one.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
+      await expect(outbox.add(one, { key: "k", payload: 1 })).rejects.toThrow(/READ COMMITTED/);
+      await one.query("ROLLBACK");
+      await expect(outbox.add(one, { key: "k", payload: 1 })).rejects.toThrow(/transaction block/);
+      await expect(outbox.add({}, { key: "k", payload: 1 })).rejects.toMatchObject({ code: "MISSING_CAPABILITY" });
+      expect(await relayAll()).toEqual([]);
+    },
+  );
 
   on(
-    "a handle of the user's own, in its own transaction; outside of one it is refused",
-    async ({ outbox, relayed }) => {
+    "a database handle of the user works inside its own transaction, and is refused outside of one",
+    async ({ outbox, relayAll }) => {
       const handle = new DatabaseSync((place as Place).url.replace("sqlite:", ""));
       try {
         handle.exec("BEGIN IMMEDIATE");
@@ -212,7 +215,7 @@ describe.each(["SQLite", "PostgreSQL"])("messages in transactions on %s", (name)
       } finally {
         handle.close();
       }
-      expect(await relayed()).toEqual(["kept"]);
+      expect(await relayAll()).toEqual(["kept"]);
     },
     "SQLite",
   );

@@ -19,12 +19,12 @@ beforeAll(() => {
   source = appWith(pack(afterAll), { packages: ["devalue"], files, onEnd: afterAll });
 });
 
-/** Drivers stay outside of a bundle. */
+/** Drivers are not bundled. */
 const external = Object.keys(manifest.peerDependencies);
 
 const onceApp = 'import { once } from "onceflow";\nawait once({ key: process.argv[2] }, () => 42);\n';
 
-/** Folders of dist, and how many bytes of each a bundle has. Other packages have the name of the package. */
+/** Bytes of a bundle by folder of dist; other packages by their name. */
 type Shares = Record<string, number>;
 
 const bundled: Readonly<Record<string, () => Promise<{ shares: Shares; bytes: number }>>> = {
@@ -76,15 +76,15 @@ function sharesOf(files: readonly (readonly [file: string, bytes: number])[]): S
   return shares;
 }
 
-test.for(Object.keys(bundled))("%s: a bundle of once has the ledger and the stores, and nothing of the other front ends", async (name) => {
+test.for(Object.keys(bundled))("%s: a bundle of once has the ledger and the stores, and no code of the other front ends", async (name) => {
   const { shares, bytes } = (await bundled[name]?.()) ?? { shares: {}, bytes: 0 };
   const parts = Object.keys(shares).filter((part) => part !== "exports");
   expect(parts.sort()).toEqual(["ambient", "app", "core", "devalue", "stores"]);
-  // Minified it is 400 kB, 300 of them the six stores; Rollup leaves names and comments in it.
+  // Minified it is 400 kB, of which 300 kB are the six stores. Rollup keeps names and comments.
   expect(bytes).toBeLessThan(name === "rollup" ? 1_000_000 : 450_000);
 });
 
-/** Its handler blocks the event loop at once, until the file "go" is there: only the thread can renew the lease. */
+/** Its handler blocks the event loop until the file "go" exists: only the thread can renew the lease. */
 const blockingApp = `
 import { existsSync, writeFileSync } from "node:fs";
 import { key, once, open } from "onceflow";
@@ -128,7 +128,7 @@ const databases = {
   },
 } satisfies Record<string, Database>;
 
-/** A folder with a bundle, its thread and a driver, as it would be deployed. */
+/** A folder with a bundle, its thread and a driver, like a deployment. */
 async function deployed({ name, drivers }: Database, format: "esm" | "cjs"): Promise<string> {
   const folder = temporaryFolder(onTestFinished);
   const { warnings } = await build({
@@ -160,7 +160,7 @@ describe.each(Object.entries(databases))("a bundled app on %s", (title, database
   const skipped = title === "PostgreSQL" && !postgres.ok;
 
   test.skipIf(skipped).for(["esm", "cjs"] as const)(
-    "as %s: it makes its tables, and keeps its lease while its event loop is blocked",
+    "as %s: creates its tables, and keeps its lease while its event loop is blocked",
     { timeout: 120_000 },
     async (format) => {
       const folder = await deployed(database, format);
@@ -183,7 +183,7 @@ describe.each(Object.entries(databases))("a bundled app on %s", (title, database
     },
   );
 
-  test.skipIf(skipped).for(["esm", "cjs"] as const)("as %s, without the thread's file: it says so, and goes on", async (format) => {
+  test.skipIf(skipped).for(["esm", "cjs"] as const)("as %s, without the file of the thread: warns and continues", async (format) => {
     const folder = await deployed(database, format);
     rmSync(join(folder, "heartbeat.js"));
     writeFileSync(join(folder, "go"), "");
@@ -195,7 +195,7 @@ describe.each(Object.entries(databases))("a bundled app on %s", (title, database
   });
 });
 
-test("a bundle with the thread of another store says so, and goes on", async () => {
+test("a bundle with the thread of another store warns and continues", async () => {
   const folder = await deployed({ ...databases.SQLite, name: "postgres" }, "esm");
   writeFileSync(join(folder, "go"), "");
   const { stdout, stderr } = await run(folder, await databases.SQLite.url(folder), "until warned").ended;
@@ -203,7 +203,7 @@ test("a bundle with the thread of another store says so, and goes on", async () 
   expect(stderr).toContain("heartbeat.js is the thread of the postgres store, and this is a sqlite store");
 });
 
-/** In a bundle, all code is one file: the place of a definition has to be found without folders. */
+/** In a bundle all code is one file, so the place of a definition must be found without folders. */
 const twiceApp = `
 import { workflow } from "onceflow/workflow";
 workflow("twice", async () => 1);
@@ -214,7 +214,7 @@ try {
 }
 `;
 
-test("a bundle with two workflows of one name is refused, as without a bundle", async () => {
+test("a bundle with two workflows of one name is refused, like without a bundle", async () => {
   const folder = temporaryFolder(onTestFinished);
   const outfile = join(folder, "app.js");
   await build({ absWorkingDir: source, entryPoints: ["twice.mjs"], outfile, bundle: true, platform: "node", format: "cjs", external });

@@ -9,8 +9,8 @@ import { cachedPackages } from "../servers/sources/npm-cache.js";
 import { appWith, link, pack, root } from "./packed.js";
 
 /**
- * A project as `npm init -y` makes it, with `"type": "commonjs"`: the package is ESM, and Node's `require` loads it. What
- * docs/reference/package.md says about Jest is tried here as it is printed there.
+ * A project as `npm init -y` creates it, with `"type": "commonjs"`: the package is ESM, and Node's `require` loads it. The
+ * configuration of Jest in docs/reference/package.md is tested here as printed.
  */
 const tools = ["tsx@4", "ts-node@10", "typescript@5", "jest@30", "ts-jest@29", "@swc/core@1", "@swc/jest@0.2", "@types/jest@30"];
 
@@ -40,7 +40,7 @@ test("once", async () => {
   await store.close();
 });
 `;
-/** The configuration of Jest that the docs print. */
+/** The configuration of Jest in the docs. */
 function printedConfiguration(): string {
   const page = readFileSync(join(root, "docs/reference/package.md"), "utf8");
   const [, block] = /^```js\n(\/\/ jest\.config\.js\n.*?)^```$/ms.exec(page) ?? [];
@@ -77,7 +77,7 @@ beforeAll(async () => {
     for (const name of tools.map((tool) => tool.replace(/(.)@.*$/, "$1"))) link(folder, name, join(modules, name));
   } catch (error) {
     if (process.env["CI"] === "true") throw error;
-    missing = `the tools cannot be had: ${(error as Error).message}`;
+    missing = `the tools cannot be installed: ${(error as Error).message}`;
   }
 }, 600_000);
 
@@ -87,7 +87,7 @@ describe.each([20, 24])("a CommonJS project on Node %i", (major) => {
     if (!node?.ok) throw new Error(node?.reason);
     return await runNode(args, { cwd: folder, node: node.running.path, env });
   }
-  const attempt = (title: string, body: () => Promise<void>) =>
+  const testOnNode = (title: string, body: () => Promise<void>) =>
     test(title, { timeout: 120_000 }, async ({ skip }) => {
       const node = nodes.get(major);
       if (!node?.ok) return skip(node?.reason);
@@ -96,16 +96,16 @@ describe.each([20, 24])("a CommonJS project on Node %i", (major) => {
     });
   const jest = "node_modules/jest/bin/jest.js";
 
-  attempt("requires it", async () => {
+  testOnNode("requires the package", async () => {
     expect(await run(["app.js"])).toEqual({ code: 0, stdout: printed, stderr: "" });
   });
 
-  attempt("runs TypeScript with tsx", async () => {
+  testOnNode("runs TypeScript with tsx", async () => {
     expect(await run(["node_modules/tsx/dist/cli.mjs", "app.ts"])).toEqual({ code: 0, stdout: printed, stderr: "" });
   });
 
   for (const module of ["nodenext", "commonjs"]) {
-    attempt(`compiles and runs TypeScript with ts-node, module ${module}`, async () => {
+    testOnNode(`compiles and runs TypeScript with ts-node, module ${module}`, async () => {
       const project = module === "nodenext" ? "tsconfig.json" : "tsconfig.commonjs.json";
       const ran = await run(["node_modules/ts-node/dist/bin.js", "--project", project, "app.ts"]);
       expect(ran).toEqual({ code: 0, stdout: printed, stderr: "" });
@@ -114,14 +114,14 @@ describe.each([20, 24])("a CommonJS project on Node %i", (major) => {
 
   if (major === 24)
     for (const file of ["app.test.js", "app.test.ts"])
-      attempt(`tests with Jest, which can require ESM with a flag: ${file}`, async () => {
+      testOnNode(`tests with Jest, which can require ESM with a flag: ${file}`, async () => {
         const { code, stderr } = await run([jest, file], { NODE_OPTIONS: "--experimental-vm-modules" });
         expect(code, stderr).toBe(0);
         expect(stderr).toContain("1 passed");
       });
 
   for (const file of ["app.test.js", "app.test.ts"])
-    attempt(`tests with Jest, which transforms the package: ${file}`, async () => {
+    testOnNode(`tests with Jest, which transforms the package: ${file}`, async () => {
       const { code, stderr } = await run([jest, "--config", "jest.transform.config.js", file]);
       expect(code, stderr).toBe(0);
       expect(stderr).toContain("1 passed");

@@ -22,7 +22,7 @@ import type { Ran } from "./docs/run-sample.js";
 import { fencesIn, type Sample, samplesIn } from "./docs/samples.js";
 
 /**
- * Every sample of the docs (test/package/docs/samples.ts) is type-checked as printed, and run in a process and an empty folder of its own.
+ * Every sample of the docs (test/package/docs/samples.ts) is type-checked as printed, and run in its own process and an empty folder.
  * The lines that it prints are compared with its comments:
  *
  *   console.log(result.status); // → executed
@@ -35,7 +35,7 @@ const notRun: Readonly<Record<string, string>> = {
   "docs/guide/testing-your-code.md // vitest.config.ts": "Vitest reads it; test/workflow/compat/vitest.test.ts tests the plugin",
 };
 
-/** Environment variables that samples read the address of a server from, and how each sample gets its own database there. */
+/** Environment variables from which samples read the address of a server, and how each sample gets its own database there. */
 const addresses = {
   DATABASE_URL: { server: inject("postgres"), fresh: freshDatabase },
   MONGODB_URL: { server: inject("mongodb"), fresh: freshMongoDatabase },
@@ -54,9 +54,9 @@ const addresses = {
 
 interface Addressed {
   server: { readonly ok: true; readonly url: string } | { readonly ok: false; readonly reason: string };
-  /** Of a server that only some pages need: it is started for them. */
+  /** The provider of a server that only some pages need: it is started for them. */
   readonly provider?: ProviderName;
-  /** Why it is not started. */
+  /** The reason why it is not started. */
   readonly without?: string | undefined;
   /** Code that needs the server; by default, code that names the variable. */
   readonly usedBy?: RegExp;
@@ -67,7 +67,7 @@ function startedFor(provider: ProviderName): Addressed {
   return { server: { ok: false, reason: "not started" }, provider, fresh: async (url) => ({ url, drop: async () => {} }) };
 }
 
-/** Starts the server of an address, and returns how to stop it. */
+/** Starts the server of an address, and returns a function that stops it. */
 async function started(address: Addressed): Promise<() => Promise<void>> {
   if (address.provider === undefined) return async () => {};
   if (address.without !== undefined) {
@@ -142,12 +142,12 @@ function addressesOf(sample: Sample): [name: string, address: Addressed][] {
   return Object.entries<Addressed>(addresses).filter(([name, { usedBy }]) => usedBy?.test(code) ?? code.includes(name));
 }
 
-/** Compiles all samples together: it checks their types, and makes JavaScript that Node 20 can run. Returns the compiler's errors, by sample. */
+/** Compiles all samples together: checks their types, and produces JavaScript for Node 20. Returns the compiler's errors by sample. */
 function compile(): Map<string, string[]> {
   rmSync(build, { recursive: true, force: true });
   for (const { name, files } of samples) {
     mkdirSync(join(build, name), { recursive: true });
-    // An empty export makes a module of a file that imports nothing.
+    // An empty export turns a file without imports into a module.
     for (const file of files) writeFileSync(join(build, name, file.name), `${file.code}\nexport {};\n`);
   }
   const compilerOptions = {
@@ -197,7 +197,7 @@ function compiled({ name }: Sample, file: string): string {
   return join(outFolder, ".build/docs", name, file.replace(/\.ts$/, ".js"));
 }
 
-/** Files with directives belong to the reader's package, which is named "shop". */
+/** Files with directives belong to the package of the reader, which is named "shop". */
 function transformFile(sample: Sample, name: string): void {
   const readers = join(outFolder, "reader");
   mkdirSync(readers, { recursive: true });
@@ -209,7 +209,7 @@ function transformFile(sample: Sample, name: string): void {
 
 const runMsMax = 50_000;
 
-/** Runs a sample in an empty folder. Undefined: the process ended, or was killed, before the sample came to its end. */
+/** Runs a sample in an empty folder. Returns undefined if the process ended or was killed before the end of the sample. */
 function run(sample: Sample, cwd: string, env: NodeJS.ProcessEnv): Promise<Ran | undefined> {
   const entry = compiled(sample, sample.files.at(-1)?.name ?? "");
   const child = fork(join(outFolder, "test/package/docs/run-sample.js"), [pathToFileURL(entry).href], {
@@ -260,7 +260,7 @@ describe("the samples of", () => {
         Object.assign(env, more, { [name]: url });
       }
       const result = await run(sample, temporaryFolder(onTestFinished), env);
-      expect(result, "it did not come to its end").toBeDefined();
+      expect(result, "the sample did not run to its end").toBeDefined();
       expect(result?.error).toBeUndefined();
       expect(result?.lines).toEqual(sample.printed);
     });
@@ -274,7 +274,7 @@ describe("the pages", () => {
     expect(silent.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
   });
 
-  test("have no code that is neither checked nor run, but for the reasons given", () => {
+  test("have no code that is neither checked nor run, except with a reason", () => {
     const skipped = samples.filter(({ runs }) => !runs).map(({ page, files }) => `${page} ${files[0]?.code.split("\n")[0]}`);
     expect(skipped.toSorted()).toEqual(Object.keys(notRun).toSorted());
     const unchecked = pages.flatMap((page) =>
@@ -289,11 +289,11 @@ describe("the pages", () => {
     expect(unchecked).toEqual([]);
   });
 
-  test("have links that lead somewhere", () => {
-    const dead = [...pages, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "test/README.md"].flatMap((page) =>
+  test("have no broken links", () => {
+    const dead = [...pages, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "test/README.md", "sdk/python/README.md"].flatMap((page) =>
       [...textOf(page).matchAll(/\]\((?!https?:)([^)\s]*)\)/g)]
         .map(([, target = ""]) => target)
-        .filter((target) => !leads(page, target))
+        .filter((target) => !isValidLink(page, target))
         .map((target) => `${page} → ${target}`),
     );
     expect(dead).toEqual([]);
@@ -314,7 +314,7 @@ describe("the pages", () => {
     expect(missing).toEqual([]);
   });
 
-  test("say every option, error and warning that there is", () => {
+  test("document every option, error and warning", () => {
     const reference = textOf("docs/reference/once.md");
     const names = [
       ...membersOf("src/core/ledger/options.ts", "OnceOptions"),
@@ -329,7 +329,7 @@ describe("the pages", () => {
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
   });
 
-  test("say every export, option, error, warning and event of workflows", () => {
+  test("document every export, option, error, warning and event of workflows", () => {
     const codes = sourceCodes((file) => file.startsWith("workflow/"));
     const code = textOf("docs/reference/workflow.md");
     const said = [
@@ -365,7 +365,7 @@ describe("the pages", () => {
     expect(rows.toSorted()).toEqual(types.toSorted());
   });
 
-  test("say every option and error of the transform", () => {
+  test("document every option and error of the transform", () => {
     const page = textOf("docs/reference/transform.md");
     const { errors } = sourceCodes((file) => file.startsWith("transform/"));
     const said = [
@@ -378,7 +378,7 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
-  test("say every export, option, error, warning and event of flows", () => {
+  test("document every export, option, error, warning and event of flows", () => {
     const codes = sourceCodes((file) => file.startsWith("flow/"));
     const page = textOf("docs/reference/flow.md");
     const said = [
@@ -396,7 +396,7 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
-  test("say every export and option of the tools for tests", () => {
+  test("document every export and option of the testing tools", () => {
     const page = textOf("docs/reference/testing.md");
     const members = textOf("src/testing/runner/workflow-test.ts").split("export class WorkflowTest")[1] ?? "";
     const methods = [...members.matchAll(/^ {2}(?:async |get |readonly )?(?!constructor)(\w+)[<(:]/gm)].map(([, name = ""]) => name);
@@ -407,11 +407,11 @@ describe("the pages", () => {
     ];
     expect(said.length).toBeGreaterThan(70);
     expect(methods).toContain("waitForHook");
-    // With its arguments, perhaps.
+    // The name may be followed by its arguments.
     expect(said.filter((name) => !page.includes(`\`${name}`))).toEqual([]);
   });
 
-  test("say every export, option, member, error and metric of the outbox", () => {
+  test("document every export, option, member, error and metric of the outbox", () => {
     const { errors } = sourceCodes((file) => file.startsWith("outbox/"));
     const page = textOf("docs/reference/outbox.md");
     const said = [
@@ -428,7 +428,22 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 
-  test("say every export, option, limit, finding and command of flow documents", () => {
+  test("document every export, option, error and warning of remote nodes", () => {
+    const codes = sourceCodes((file) => file.startsWith("graph/remote/"));
+    const page = textOf("docs/reference/remote-nodes.md");
+    const said = [
+      ...exportsOf("src/exports/graph/remote.ts"),
+      ...membersOf("src/graph/remote/server/options.ts", "NodeServerOptions"),
+      ...membersOf("src/graph/remote/client/options.ts", "NodeClientOptions"),
+      ...membersOf("src/graph/remote/client/remote-node.ts", "RemoteNodeOptions"),
+      ...codes.errors,
+      ...codes.warnings,
+    ];
+    expect(said.length).toBeGreaterThan(40);
+    expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+  });
+
+  test("document every export, option, limit, finding and command of flow documents", () => {
     const running = textOf("docs/reference/graph-runtime.md");
     const page = textOf("docs/reference/graph-documents.md") + running;
     const codes = sourceCodes((file) => file.startsWith("graph/runtime/"));
@@ -465,7 +480,7 @@ describe("the pages", () => {
     expect(words.filter((word) => !cli.includes(`\`${word}`))).toEqual([]);
   });
 
-  test("say every export, option, problem, case, error and warning of HTTP", () => {
+  test("document every export, option, problem, case, error and warning of HTTP", () => {
     const codes = sourceCodes((file) => file.startsWith("http/"));
     const page = textOf("docs/reference/http.md");
     const problems = textOf("src/http/problem.ts").split("const problems = {")[1]?.split("} as const")[0] ?? "";
@@ -484,7 +499,7 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 
-  test("say every export, option, member, error and metric of the inbox", () => {
+  test("document every export, option, member, error and metric of the inbox", () => {
     const { errors } = sourceCodes((file) => /^inbox\/(?!adapters\/)/.test(file));
     const page = textOf("docs/reference/inbox.md");
     const said = [
@@ -502,7 +517,7 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 
-  test("say every export, option and error of the inbox's adapters", () => {
+  test("document every export, option and error of the inbox's adapters", () => {
     const { errors } = sourceCodes((file) => file.startsWith("inbox/adapters/"));
     const page = textOf("docs/reference/inbox-adapters.md");
     const adapters = ["kafka", "nats", "rabbitmq", "redis-streams", "sqs", "bullmq"].map((name) => `src/inbox/adapters/${name}.ts`);
@@ -520,7 +535,7 @@ describe("the pages", () => {
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
   });
 
-  test("say every export, option, route, problem and error of the HTTP API", () => {
+  test("document every export, option, route, problem and error of the HTTP API", () => {
     const { errors, warnings } = sourceCodes((file) => file.startsWith("server/"));
     const page = textOf("docs/reference/server.md");
     const problems = textOf("src/server/problem.ts").split("const problems = {")[1]?.split("} as const")[0] ?? "";
@@ -538,7 +553,7 @@ describe("the pages", () => {
     expect(paths.filter((path) => !page.includes(path))).toEqual([]);
   });
 
-  test("promise of effects elsewhere only what can be kept", () => {
+  test("do not promise exactly-once effects outside of the database", () => {
     const page = "docs/guide/transactions.md";
     const promising = pages.filter((one) => one.startsWith("docs/") && one !== page && /exactly[ -]once/i.test(textOf(one)));
     expect(promising).toEqual([]);
@@ -546,7 +561,7 @@ describe("the pages", () => {
   });
 });
 
-/** A fence of JavaScript or TypeScript, tagged or not, that no sample is made of. */
+/** Whether a fence has JavaScript or TypeScript, tagged or not, that is not part of a sample. */
 function isCode(tag: string, code: string): boolean {
   if (tag === "ts" || tag === "ts no-run") return false;
   return /^(js|javascript|mjs|typescript|tsx|mts|ts .*)$/.test(tag) || (tag === "" && /^(import .* from|export |const )/m.test(code));
@@ -559,7 +574,7 @@ function membersOf(file: string, name: string): string[] {
   return members;
 }
 
-/** Of a file that only puts others together. */
+/** The exported names of a file that only re-exports. */
 function exportsOf(file: string): string[] {
   const lists = [...textOf(file).matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, list = ""]) => list);
   return lists.flatMap((list) => list.split(",").map((name) => name.trim().replace(/^.* as |^type /, ""))).filter((name) => name !== "");
@@ -567,7 +582,7 @@ function exportsOf(file: string): string[] {
 
 function sourceCodes(of: (file: string) => boolean = () => true): { readonly errors: string[]; readonly warnings: string[] } {
   const src = join(root, "src");
-  // Tests, and the tests that are part of the product, have codes of their own invention.
+  // Tests, and the testing tools of the product, use codes of their own.
   const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter(
     (file) => /^(?!testing\/).*(?<!\.test)\.ts$/.test(file) && of(file),
   );
@@ -578,7 +593,7 @@ function sourceCodes(of: (file: string) => boolean = () => true): { readonly err
   return { errors: all.filter((code) => !code.startsWith("ONCEFLOW_")), warnings: all.filter((code) => code.startsWith("ONCEFLOW_")) };
 }
 
-function leads(page: string, target: string): boolean {
+function isValidLink(page: string, target: string): boolean {
   const [path = "", anchor] = target.split("#");
   const file = path === "" ? join(root, page) : resolve(root, dirname(page), path);
   if (!existsSync(file)) return false;
@@ -587,7 +602,7 @@ function leads(page: string, target: string): boolean {
   return [...headings].some(([, heading = ""]) => slug(heading) === anchor);
 }
 
-/** As GitHub makes anchors of headings. */
+/** The anchor of a heading, in GitHub's form. */
 function slug(heading: string): string {
   return heading
     .toLowerCase()

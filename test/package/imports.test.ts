@@ -3,9 +3,9 @@ import { dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 
 /**
- * Who may import whom (ARCHITECTURE.md): core imports nothing of ours; stores import core; front ends import core and
- * are given a store. `ambient` binds front ends to the process's own store. `exports` has one file per subpath of the
- * package, and may import any folder.
+ * The allowed directions of imports (ARCHITECTURE.md): core imports no other folder; stores import core; front ends import core
+ * and get a store as an argument. `ambient` binds front ends to the process's own store. `exports` has one file per subpath of
+ * the package, and may import any folder.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: [],
@@ -18,7 +18,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   inbox: ["core"],
   outbox: ["core"],
   testing: ["core", "stores", "workflow", "graph"],
-  ambient: ["core", "stores", "flow", "workflow"],
+  ambient: ["core", "stores", "flow", "workflow", "graph"],
   bundlers: ["core", "transform", "ambient", "stores"],
   server: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
   cli: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
@@ -36,7 +36,7 @@ function importsOf(file: string): string[] {
 
 const folderOf = (file: string) => (file.includes("/") ? file.slice(0, file.indexOf("/")) : "");
 
-test("imports go only in the directions of the design", () => {
+test("imports follow the allowed directions", () => {
   expect(files.length).toBeGreaterThan(30);
   const wrong = files.flatMap((file) => {
     const from = folderOf(file);
@@ -63,12 +63,12 @@ test("a store does not import another store", () => {
   expect(wrong).toEqual([]);
 });
 
-test("drivers are loaded when they are used, never by importing the package", () => {
+test("drivers are loaded when they are used, not when the package is imported", () => {
   const { peerDependencies } = JSON.parse(readFileSync(join(src, "../package.json"), "utf8")) as { peerDependencies: object };
   const drivers = ["node:sqlite", ...Object.keys(peerDependencies)];
   expect(drivers).toContain("pg");
   const importing = new RegExp(`^import (?!type)[^;]*from "(${drivers.join("|")})["/]`, "m");
   const eager = files.filter((file) => importing.test(readFileSync(join(src, file), "utf8")));
-  // A subpath of its own, which only programs with Nest import: its interceptor returns an Observable of RxJS.
+  // A separate subpath, which only programs with Nest import: its interceptor returns an Observable of RxJS.
   expect(eager).toEqual(["http/adapters/nest.ts"]);
 });

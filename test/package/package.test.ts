@@ -9,7 +9,7 @@ beforeAll(() => {
   packed = pack(afterAll);
 });
 
-/** Imported for what they do to the process, or to a thread; their own tests see them do it. */
+/** Subpaths with side effects on the process or a thread. They have their own tests. */
 const programs = /^\.\/(register|heartbeat\/.*)$/;
 
 test("every subpath has code and types, and loads", async () => {
@@ -23,8 +23,8 @@ test("every subpath has code and types, and loads", async () => {
   }
 });
 
-/** The one rule of the package's entry points. A condition of a subpath (`browser`) is a file beside it, `runtime-browser.ts`. */
-test("onceflow/a/b is src/exports/a/b.ts, and nothing else is there", () => {
+/** The rule of the package's entry points. A condition of a subpath (`browser`) is another file in the same folder, `runtime-browser.ts`. */
+test("onceflow/a/b is src/exports/a/b.ts, and the folder has no other files", () => {
   const code = Object.entries(manifest.exports).filter(([, target]) => typeof target !== "string") as [string, Record<string, string>][];
   const expected = code.flatMap(([subpath, conditions]) => {
     const name = subpath === "." ? "index" : subpath.slice(2);
@@ -45,13 +45,13 @@ test("database drivers are optional peers", () => {
   }
 });
 
-test("the packed files are those that a user needs", () => {
+test("the packed files are only those that a user needs", () => {
   const superfluous = packed.files.filter((file) => /\.test\.|\.map$|\.tsbuildinfo$|^src\/|^\.build\/|(^|\/)node_modules\//.test(file));
   expect(superfluous).toEqual([]);
   expect(packed.files.filter((file) => file.startsWith("test/"))).toEqual(["test/README.md"]);
   const built = packed.files.filter((file) => file.startsWith("dist/")).map((file) => file.replace(/^dist\/|(\.d\.ts|\.js)$/g, ""));
   const stale = built.filter((file) => !existsSync(join(root, "src", `${file}.ts`)));
-  expect(stale, "files in dist whose source is gone; remove dist and .build, and build again").toEqual([]);
+  expect(stale, "files in dist without a source: remove dist and .build, and build again").toEqual([]);
 });
 
 test("no file refers to a source map: none is packed", () => {
@@ -83,10 +83,10 @@ function parentsOf(file: string): string[] {
   return parts.map((_, i) => parts.slice(0, i + 1).join("/"));
 }
 
-/** Subpaths that read directives in source code, or a bundler's plugin. */
+/** Subpaths that read directives in source code, and plugins for bundlers. */
 const forDirectives = /^\.\/(transform|register|vite|rollup|rolldown|esbuild|webpack|rspack|next|workflow\/vitest)$/;
 
-test("only what reads directives loads their parser: all else loads where it is not installed", () => {
+test("only subpaths for directives load the parser: all others load if it is not installed", () => {
   const packages = Object.keys(manifest.dependencies).filter((name) => !directivePackages.includes(name));
   expect(packages.length).toBe(Object.keys(manifest.dependencies).length - directivePackages.length);
   const subpaths = Object.keys(manifest.exports).filter((subpath) => typeof manifest.exports[subpath] === "object");
@@ -103,7 +103,7 @@ test("only what reads directives loads their parser: all else loads where it is 
   }
 });
 
-test("once alone needs one package, and loads none that only graphs or the command line need", () => {
+test("once alone needs one package, and loads no packages of graphs or the command line", () => {
   const folder = appWith(packed, {
     packages: ["devalue"],
     files: {
@@ -114,7 +114,7 @@ test("once alone needs one package, and loads none that only graphs or the comma
   execFileSync(process.execPath, ["load.mjs"], { cwd: folder });
 });
 
-test("works from its tarball without any driver, and says which one is missing", () => {
+test("works from its tarball without any driver, and reports which one is missing", () => {
   const folder = appWith(packed, {
     files: {
       "try.mjs": `import { key, once, open } from "onceflow";
@@ -136,7 +136,7 @@ test("works from its tarball without any driver, and says which one is missing",
   expect(lines[2]).toMatch(/^MISSING_DRIVER .*npm install @photostructure\/sqlite@1/);
   for (const line of [3, 4]) expect(lines[line]).toMatch(/^MISSING_PACKAGE .*npm install hono @hono\/node-server/);
   const command = join(folder, "node_modules/onceflow", manifest.bin.onceflow);
-  const said = execFileSync(process.execPath, [command, "validate", "a.yaml"], { cwd: folder, encoding: "utf8" });
-  expect(said).toBe("1 file, 0 errors, 0 warnings\n");
+  const output = execFileSync(process.execPath, [command, "validate", "a.yaml"], { cwd: folder, encoding: "utf8" });
+  expect(output).toBe("1 file, 0 errors, 0 warnings\n");
   expect(packed.files).toContain("schema/flow.json");
 });

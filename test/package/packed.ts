@@ -14,7 +14,7 @@ export const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf
   readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional: boolean }>>;
 };
 
-/** What only directives need: the parser, the printer of source maps, and the adapter to bundlers. */
+/** Packages that only directives need: the parser, the printer of source maps, and the adapter to bundlers. */
 export const directivePackages = ["@jridgewell/remapping", "magic-string", "oxc-parser", "oxc-transform", "unplugin"];
 
 export interface Packed {
@@ -26,7 +26,7 @@ export interface Packed {
   readonly unpackedBytes: number;
 }
 
-/** The package as npm publishes it: packed, and unpacked again into a folder that is gone when `onEnd` says so. */
+/** Packs the package as npm publishes it, and unpacks it into a folder, which `onEnd` removes. */
 export function pack(onEnd: (end: () => void) => void): Packed {
   const folder = temporaryFolder(onEnd);
   const args = ["pack", "--json", "--ignore-scripts", "--pack-destination", folder];
@@ -51,7 +51,7 @@ interface AppOptions {
   readonly onEnd?: (end: () => void) => void;
 }
 
-/** An app of its own, in which the packed package is installed, and nothing but these packages beside it. */
+/** Creates an app in which the packed package and exactly these packages are installed. */
 export function appWith({ folder: packed }: Packed, options: AppOptions = {}): string {
   const { files = {}, packages = Object.keys(manifest.dependencies), onEnd = onTestFinished } = options;
   const folder = temporaryFolder(onEnd);

@@ -12,7 +12,7 @@ const textOf = (page: string) => readFileSync(join(root, page), "utf8");
 
 interface Diagram {
   readonly page: string;
-  /** Of its first line. */
+  /** The line number of its first line. */
   readonly line: number;
   readonly text: string;
 }
@@ -29,7 +29,7 @@ function diagramsOf(page: string): Diagram[] {
 const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"));
 const diagrams = ["README.md", "ARCHITECTURE.md", ...docs.map((file) => `docs/${file}`)].flatMap(diagramsOf);
 
-// The parser cleans labels with DOMPurify, which has no methods outside of a browser. Labels of our own pages need no cleaning.
+// The parser cleans labels with DOMPurify, which has no methods outside of a browser. The labels of our pages need no cleaning.
 Object.assign(dompurify, { addHook: () => {}, sanitize: (text: string) => text });
 
 describe("the diagrams", () => {
@@ -58,11 +58,11 @@ function findBrowser(): string | undefined {
   const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
   const folders = (process.env["PATH"] ?? "").split(delimiter);
   const found = folders.flatMap((path) => names.map((name) => join(path, name)));
-  // Some systems have a program of that name which only says how to install the browser.
+  // Some systems have a program of that name that only prints how to install the browser.
   return [process.env["CHROME_PATH"], ...found].find((path) => path && spawnSync(path, ["--version"]).status === 0);
 }
 
-/** One line for each diagram: whether the browser made a picture of it, or its error. */
+/** One line for each diagram: whether the browser drew it, or its error. */
 function draw(browser: string, wanted: readonly Diagram[]): string[] {
   const page = join(folder, "diagrams.html");
   const library = pathToFileURL(join(root, "node_modules/mermaid/dist/mermaid.min.js")).href;

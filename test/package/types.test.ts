@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { appWith, link, manifest, type Packed, pack, root } from "./packed.js";
 
-// An app whose compiler looks into the types of its dependencies, too (skipLibCheck: false).
+// An app whose compiler also checks the types of its dependencies (skipLibCheck: false).
 let packed: Packed;
 beforeAll(() => {
   packed = pack(afterAll);
@@ -12,10 +12,10 @@ beforeAll(() => {
 
 const subpaths = Object.keys(manifest.exports).filter((subpath) => typeof manifest.exports[subpath] === "object");
 
-/** These are for a framework, a broker or a bundler: their types are those of a package that the app has. */
+/** Subpaths for a framework, a broker or a bundler: they use types of a package that the app has. */
 const needsPackage = /^\.\/(http\/|inbox\/|server|vite|rollup|rolldown|esbuild|webpack|rspack|workflow\/vitest)/;
 
-/** What the compiler says to an app that imports all of these. */
+/** The compiler's output for an app that imports all of these. */
 function compiled(folder: string, imported: readonly string[]): string {
   const lines = imported.map((subpath, i) => `import * as m${i} from "onceflow${subpath.slice(1)}";\nvoid m${i};\n`);
   const checks = { strict: true, skipLibCheck: false, noEmit: true };
@@ -27,17 +27,17 @@ function compiled(folder: string, imported: readonly string[]): string {
   return `${stdout}${stderr}`;
 }
 
-test("the types compile beside nothing but the package's own dependencies", () => {
+test("the types compile with the package's own dependencies only", () => {
   const folder = appWith(packed, { packages: [...Object.keys(manifest.dependencies), "@types/node"] });
   const imported = subpaths.filter((subpath) => !needsPackage.test(subpath));
   expect(imported.length).toBeGreaterThan(15);
   expect(compiled(folder, imported)).toBe("");
 });
 
-/** The types of Koa do not compile beside the content-disposition that Express installs here, so Koa has an app of its own. */
+/** The types of Koa do not compile together with the content-disposition that Express installs here, so Koa has a separate app. */
 const koa = "./http/koa";
 
-test("and those for frameworks, brokers and bundlers beside these", () => {
+test("the types for frameworks, brokers and bundlers compile with those packages", () => {
   const bundlers = ["vite", "rollup", "rolldown", "esbuild", "webpack", "@rspack/core"];
   const packages = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies), ...bundlers];
   const folder = appWith(packed, { packages: [...packages, "@types/node", "@types/express"] });
@@ -46,7 +46,7 @@ test("and those for frameworks, brokers and bundlers beside these", () => {
   expect(compiled(folder, imported)).toBe("");
 });
 
-test("and those for Koa beside Koa", () => {
+test("the types for Koa compile with Koa", () => {
   const folder = appWith(packed);
   const types = join(root, "node_modules/@types");
   cpSync(join(types, "koa"), join(folder, "node_modules/@types/koa"), { recursive: true });

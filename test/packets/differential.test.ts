@@ -18,7 +18,7 @@ import { effort } from "../kit/effort.js";
 
 const histories = effort({ quick: 40, full: 120 });
 const stepsPerHistory = 70;
-const stepsPerLook = 7;
+const stepsPerComparison = 7;
 const keys = ["k1", "k2"];
 const queues = ["x", "y"];
 
@@ -55,18 +55,18 @@ class Pair {
     return this.#handles[this.#asked % 3 === 0 ? 1 : 0] as PacketBackend;
   }
 
-  /** Both stores give the same answer. */
+  /** Asserts that both stores give the same answer. */
   async both<T>(what: string, ask: (packets: PacketBackend) => Promise<T>): Promise<T> {
     const both = [this.#memoryPackets, this.#handle()];
-    const [memory, sqlite] = await Promise.all(both.map(async (packets) => said(await ask(packets).catch(String))));
+    const [memory, sqlite] = await Promise.all(both.map(async (packets) => comparable(await ask(packets).catch(String))));
     expect(sqlite, what).toEqual(memory);
     this.#last = what;
     return memory as T;
   }
 
-  /** Both stores have the same contents. */
+  /** Asserts that both stores have the same contents. */
   async compare(): Promise<void> {
-    const [memory, sqlite] = await Promise.all([this.#picture(0), this.#picture(1)]);
+    const [memory, sqlite] = await Promise.all([this.#contents(0), this.#contents(1)]);
     expect(sqlite, `after ${this.#last}`).toEqual(memory);
   }
 
@@ -94,7 +94,7 @@ class Pair {
     this.#database.close();
   }
 
-  async #picture(which: 0 | 1): Promise<unknown> {
+  async #contents(which: 0 | 1): Promise<unknown> {
     const packets = which === 0 ? this.#memoryPackets : this.#handle();
     const rows = await Promise.all([...this.numbers].map((no) => packets.packet(no)));
     const executions = await Promise.all([...this.executions].map((no) => packets.execution(no)));
@@ -119,7 +119,7 @@ class Pair {
 }
 
 /** Without the details that only one store keeps with a record. */
-function said(answer: unknown): unknown {
+function comparable(answer: unknown): unknown {
   return JSON.parse(
     JSON.stringify(answer ?? null, (_, value) => (value && typeof value === "object" && "crashes" in value ? packetMembers(value) : value)),
   );
@@ -130,7 +130,7 @@ interface Held {
   readonly worker: number;
 }
 
-/** Everything that senders, workers, operators and other users of the ledger may do, also late and twice. */
+/** Everything that senders, workers, operators and other users of the ledger may do, including late and repeated operations. */
 class History {
   readonly #random: Random;
   readonly #pair: Pair;
@@ -160,7 +160,7 @@ class History {
     else if (dice < 87) await pair.both("leave", (packets) => packets.leave(worker));
     else if (dice < 88) await this.#join();
     else if (dice < 94) await this.#operate();
-    else if (dice < 96) await this.#rest();
+    else if (dice < 96) await this.#setFlowState();
     else if (dice < 98) pair.interfere(random.pick(keys), random.pick(["begin", "settle", "free"]));
     else await pair.both("purge", (packets) => packets.purge(1000));
   }
@@ -223,7 +223,7 @@ class History {
     return { verb: "settlePacket", no: packet.no, worker, attempt: packet.attempt, to, packets, outputs };
   }
 
-  /** Whether it succeeded, now or before. */
+  /** Returns whether an operation succeeded, now or before. */
   async #flush(...operations: readonly PacketOperation[]): Promise<boolean> {
     this.#sent.push(...operations);
     this.#sent.splice(0, this.#sent.length - 5);
@@ -250,7 +250,7 @@ class History {
     const [letter] = [...this.#pair.numbers].length === 0 ? [] : [this.#random.pick([...this.#pair.numbers])];
     const no = letter ?? 1;
     const verb = this.#random.pick(["reinject", "reinject", "discard"] as const);
-    // Most packets are not dead letters: the last ones that are, if there are any.
+    // Most packets are not dead letters, so one of the latest dead letters is chosen, if there is one.
     const letters = await this.#pair.both("letters", async (packets) => (await packets.deadLetters({ limit: 3 })).map((each) => each.no));
     const chosen = letters.length > 0 && this.#random.chance(0.9) ? this.#random.pick([...letters]) : no;
     const alert = this.#random.chance(0.5) ? this.#alert(this.#random.pick(this.#workers)) : undefined;
@@ -259,7 +259,7 @@ class History {
     );
   }
 
-  async #rest(): Promise<void> {
+  async #setFlowState(): Promise<void> {
     const state = this.#random.pick(["active", "active", "paused", "archived"] as const);
     await this.#pair.both(`the flow is ${state}`, (packets) => packets.setFlowState("flow", state));
   }
@@ -270,7 +270,11 @@ class History {
     const fingerprint = random.pick([null, "a", "b"]);
     const onMismatch = random.pick(["acknowledge", "deadLetter"] as const);
     const key = { scope: "packets", key: random.pick(keys), fingerprint, retentionMs: random.pick([null, 1000]), onMismatch };
-    const join = { node: "join", port: random.pick(["a", "b"]), ports: ["a", "b"], waitMs: random.pick([400, 60_000]) };
+    const node = random.pick(["join", "last"]);
+    const port = random.pick(["a", "b"]);
+    const optional = random.pick([{}, { optional: ["b"] }, { optional: ["a", "b"] }]);
+    const join = { node, port, ports: ["a", "b"], ...optional, waitMs: random.pick([400, 60_000]) };
+    const isJoined = !plain && execution !== null && random.chance(0.3);
     const letter = { name: random.pick(["d1", "d2"]), retentionMs: random.pick([null, 1000]) };
     const alerting = plain || random.chance(0.5) ? letter : { ...letter, alert: this.#alert(worker) };
     return {
@@ -281,11 +285,20 @@ class History {
       payload: JSON.stringify(`payload ${this.#count}`),
       key: !plain && random.chance(0.4) ? key : null,
       lane: !plain && random.chance(0.3) ? { name: random.pick(["l1", "l2"]), deadBlocks: random.chance(0.5) } : null,
-      join: !plain && execution !== null && random.chance(0.2) ? join : null,
+      join: isJoined ? join : null,
+      ...this.#reach(execution, isJoined ? `${node}.${port}` : undefined),
       letter: random.chance(0.8) ? alerting : null,
       delayMs: plain ? 0 : random.pick([0, 0, 0, 200]),
       claim: plain || random.chance(0.5),
     };
+  }
+
+  /** Most executions know the reach of all their packets, because their joins are decided only then. */
+  #reach(execution: number | null, own: string | undefined): Pick<NewPacket, "reach"> {
+    const random = this.#random;
+    if (execution === null || execution % 3 === 0 || random.chance(0.02)) return {};
+    const reach = ["join.a", "join.b", "last.a", "last.b"].filter((port) => port === own || random.chance(0.15));
+    return { reach };
   }
 
   #alert(worker: number): Alert {
@@ -311,7 +324,7 @@ describe("packets in memory and in SQLite give the same answers and contents", (
         try {
           for (let step = 1; step <= stepsPerHistory; step++) {
             await history.step();
-            if (step % stepsPerLook === 0) await pair.compare();
+            if (step % stepsPerComparison === 0) await pair.compare();
           }
         } catch (error) {
           throw new Error(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });

@@ -7,6 +7,9 @@ export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 type Asked = typeof asked extends fc.Arbitrary<infer A> ? A : never;
 type Made = typeof made extends fc.Arbitrary<infer M> ? M : never;
 
+/** Keys of a flow: on MongoDB they have a collection of their own. */
+export const keyScope = "f.idempotency_keys";
+
 const often = <T, U>(usual: T, arbitrary: fc.Arbitrary<U>) =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(usual) }, { weight: 2, arbitrary }) as fc.Arbitrary<T | U>;
 const which = fc.nat(1000);
@@ -23,7 +26,16 @@ const made = fc.record({
   keyRetentionMs: fc.constantFrom(null, 0, 1000),
   onMismatch: fc.constantFrom("acknowledge", "deadLetter"),
   lane: often(null, fc.record({ name: fc.constantFrom("l1", "l\u00fc"), deadBlocks: fc.boolean() })),
-  join: often(null, fc.record({ node: fc.constantFrom("n", "m"), port: fc.constantFrom("a", "b"), waitMs: durationMs })),
+  join: often(
+    null,
+    fc.record({
+      node: fc.constantFrom("n", "m"),
+      port: fc.constantFrom("a", "b"),
+      optional: fc.constantFrom([], ["a"], ["b"], ["a", "b"]),
+      waitMs: durationMs,
+    }),
+  ),
+  reach: often([], fc.subarray(["n.a", "n.b", "m.a", "m.b"])),
   letter: often({ name: "dead", retentionMs: null }, fc.constantFrom(null, { name: "other", retentionMs: 5 })),
   alerts: fc.boolean(),
   delayMs: often(0, durationMs),
@@ -92,8 +104,8 @@ const step = fc.oneof(
 );
 export const history = fc.array(step, { minLength: 20, maxLength: 60, size: "max" });
 
-/** Turns a step into operations on what exists. */
-export class Numbers {
+/** Turns a step into operations on existing packets, executions and workers. */
+export class Operations {
   #count: number;
   readonly sent: PacketOperation[] = [];
 
@@ -108,14 +120,14 @@ export class Numbers {
 
   operation(
     asking: Asked,
-    there: { owned: readonly PacketRecord[]; executions: readonly number[]; workers: readonly number[] },
+    existing: { owned: readonly PacketRecord[]; executions: readonly number[]; workers: readonly number[] },
   ): PacketOperation | undefined {
-    const operation = this.#operation(asking, there);
+    const operation = this.#operation(asking, existing);
     if (operation !== undefined) this.sent.push(operation);
     return operation;
   }
 
-  #operation(asking: Asked, { owned, executions, workers }: Parameters<Numbers["operation"]>[1]): PacketOperation | undefined {
+  #operation(asking: Asked, { owned, executions, workers }: Parameters<Operations["operation"]>[1]): PacketOperation | undefined {
     if ("again" in asking) return nth(this.sent, asking.again);
     if ("send" in asking) {
       const { begins, packets, worker } = asking.send;
@@ -153,21 +165,24 @@ export class Numbers {
     };
   }
 
-  /** For a queue that no worker claims from: a packet that becomes due during a claim may be in it, or in the next. */
+  /** An alert for a queue that no worker claims from: it is not defined whether a claim returns a packet that becomes due during the claim. */
   alert(): Alert {
     const no = this.next();
     return { no, queue: "alerts", payload: `"alert ${no}"` };
   }
 
   packet(
-    { key, fingerprint, keyRetentionMs, onMismatch, join, execution, letter, alerts, ...rest }: Made,
+    { key, fingerprint, keyRetentionMs, onMismatch, join, reach, execution, letter, alerts, ...rest }: Made,
     executions: readonly number[],
   ): NewPacket {
     const of = execution === null ? null : (nth(executions, execution) ?? null);
+    const own = join === null ? [] : [`${join.node}.${join.port}`];
+    // The joins of the other executions wait for their end, because the reach of their packets is not known.
+    const isReachKnown = of !== null && of % 4 !== 0;
     const id: PacketKey | null =
       key === null
         ? null
-        : { scope: "s", key, fingerprint, retentionMs: keyRetentionMs, onMismatch: onMismatch as PacketKey["onMismatch"] };
+        : { scope: keyScope, key, fingerprint, retentionMs: keyRetentionMs, onMismatch: onMismatch as PacketKey["onMismatch"] };
     return {
       ...rest,
       no: this.next(),
@@ -175,6 +190,7 @@ export class Numbers {
       key: id,
       letter: letter && alerts ? { ...letter, alert: this.alert() } : letter,
       join: of === null || join === null ? null : { ...join, ports: ["a", "b"] },
+      ...(isReachKnown && { reach: [...new Set([...own, ...reach])] }),
     } as NewPacket;
   }
 }
@@ -183,7 +199,7 @@ export function nth<T>(list: readonly T[], n: number): T | undefined {
   return list[n % Math.max(1, list.length)];
 }
 
-/** Any limit for one queue; for all queues a limit so high that the order between queues cannot show. */
+/** One queue has the given limit. For all queues the limit is so high that their order has no effect. */
 export function queryOf(worker: number, { queues, limit }: { queues: string; limit: number }): PacketClaimQuery {
   const names =
     queues === "one"

@@ -10,7 +10,7 @@ import { lostThings } from "../stores/lost-messages.js";
 
 const server = inject("postgres");
 
-/** Every round trip of a flush and of a claim is lost once: its request or its reply. */
+/** Loses every round trip of a flush and of a claim once: its request or its reply. */
 describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", () => {
   let database: FreshDatabase;
   let proxy: CuttingProxy;
@@ -35,7 +35,7 @@ describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", ()
     await database.drop();
   });
 
-  /** As the runtime does: an operation with an unknown outcome is sent again, unchanged. */
+  /** Sends an operation again, unchanged, while its outcome is unknown, like the runtime. */
   async function insist(operation: PacketOperation): Promise<PacketAnswer> {
     for (;;) {
       try {
@@ -49,21 +49,21 @@ describe.skipIf(!server.ok)("packets on a PostgreSQL connection that breaks", ()
   const rows = async (flow: string) =>
     (await direct.query("SELECT no::int8, owner::int8, attempt FROM onceflow.packets WHERE flow = $1 ORDER BY no", [flow])).rows;
 
-  const kinds: readonly [string, trips: number, said: (name: string) => Partial<NewPacket>][] = [
+  const kinds: readonly [string, trips: number, fieldsOf: (name: string) => Partial<NewPacket>][] = [
     ["a hop", 1, () => ({})],
     ["a hop with key and lane", 5, (key) => ({ key: keyOf(key), lane: { name: "lane", deadBlocks: false } })],
   ];
-  for (const [name, trips, said] of kinds) {
+  for (const [name, trips, fieldsOf] of kinds) {
     for (const what of lostThings) {
       test(`${name}, any ${what} lost: the packet is settled once, and its outputs exist once and belong to the sender`, async () => {
         let cut = 0;
         for (let n = 0; ; n++) {
           const flow = `${name} ${what} ${n}`;
           const execution = hand.execution({ flow });
-          const first = hand.packet({ flow, execution: execution.no, claim: true, ...said(`${flow} 1`) });
+          const first = hand.packet({ flow, execution: execution.no, claim: true, ...fieldsOf(`${flow} 1`) });
           const began = await insist(hand.sendOf([first], execution));
           assert.ok(began.kind === "packetsSent" && began.placed[0]?.kind === "claimed");
-          const output = hand.packet({ flow, queue: "next", execution: execution.no, claim: true, ...said(`${flow} 2`) });
+          const output = hand.packet({ flow, queue: "next", execution: execution.no, claim: true, ...fieldsOf(`${flow} 2`) });
           const before = proxy.cuts;
           proxy.cutNext(what, n);
           const answer = await insist(hand.settleOf(began.placed[0].packet, done, [output]));

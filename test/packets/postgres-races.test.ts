@@ -27,14 +27,14 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
 
   const handsOf = (leaseMs = timeout) => Promise.all(stores.map((store) => Hand.on(store, leaseMs)));
 
-  /** When the packet was sent, when the send was answered, and when it was delivered, on one clock. */
+  /** When the packet was sent, when the send was answered, and when the packet was delivered, on one clock. */
   interface Sent {
     readonly no: number;
     readonly from: number;
     until: number;
   }
 
-  /** Every handle delivers until nothing is left; its packets go to `deliver`, which settles them. */
+  /** Every handle claims packets until none are left. `deliver` settles them. */
   async function drain(
     hands: readonly Hand[],
     flow: string,
@@ -180,12 +180,105 @@ describe.skipIf(!server.ok)("four handles on the packets of one PostgreSQL", { t
     assert.deepEqual(joined.sort(), executions.map((no) => `${no} 1`).sort());
     assert.deepEqual([...ended].sort(), [...executions].sort());
   });
+
+  test("shared joins with optional ports: branches that end at the same moment in two processes decide each join once", async () => {
+    const hands = await handsOf();
+    const flow = "optional joins";
+    const first = hands[0] as Hand;
+    const optional = { optional: ["a", "b"] };
+    const ends = ["sends", "sends nothing", "dies without a letter"] as const;
+    const executions = await Promise.all(
+      Array.from({ length: 90 }, async (_, i) => {
+        const execution = first.execution({ flow });
+        const branches = [
+          { queue: "left", reach: ["join.a"], payload: JSON.stringify(ends[i % 3]) },
+          { queue: "right", reach: ["join.b"], payload: JSON.stringify(ends[Math.floor(i / 3) % 3]) },
+        ];
+        const packets = branches.map((fields) => first.packet({ flow, execution: execution.no, letter: null, ...fields }));
+        await submit(first.store, first.sendOf(packets, execution));
+        const filled = [i % 3, Math.floor(i / 3) % 3].filter((end) => end === 0).length;
+        return { no: execution.no, filled };
+      }),
+    );
+    const joined: string[] = [];
+    const ended: number[] = [];
+    const settle = async (hand: Hand, packet: PacketRecord) => {
+      const { execution, queue, payload } = packet;
+      const end = JSON.parse(payload) as string;
+      const port = queue === "left" ? "a" : "b";
+      if (queue === "joined") joined.push(`${execution} ${Object.keys(packet.parts ?? {}).length + 1}`);
+      const sends =
+        end === "sends" && queue !== "joined"
+          ? [hand.packet({ flow, queue: "joined", execution, reach: [`join.${port}`], join: partOf(port, optional) })]
+          : [];
+      const answer = await submit(hand.store, hand.settleOf(packet, end.startsWith("dies") ? dead : done, sends));
+      assert.equal(answer.kind, "packetSettled");
+      if (answer.kind === "packetSettled") ended.push(...answer.ended.map(({ no }) => no));
+    };
+    const sides = await Promise.all(
+      ["left", "right"].map(async (queue, i) => {
+        const hand = hands[i] as Hand;
+        return { hand, claimed: (await hand.claim({ queues: [{ flow, queue, limit: 100 }], limit: 100 })).claimed };
+      }),
+    );
+    assert.deepEqual(
+      sides.map(({ claimed }) => claimed.length),
+      [90, 90],
+    );
+    // In the same order and in many small flushes, so that the transactions of the two processes meet at every execution.
+    const byExecution = sides.map(({ claimed }) => claimed.toSorted((a, b) => (a.execution ?? 0) - (b.execution ?? 0)));
+    for (let i = 0; i < 90; i += 3) {
+      await Promise.all(sides.flatMap(({ hand }, side) => (byExecution[side] ?? []).slice(i, i + 3).map((packet) => settle(hand, packet))));
+    }
+    await drain(hands, flow, ["joined"], settle);
+    const delivered = executions.filter(({ filled }) => filled > 0).map(({ no, filled }) => `${no} ${filled}`);
+    assert.deepEqual(joined.sort(), delivered.sort());
+    assert.deepEqual([...ended].sort(), executions.map(({ no }) => no).sort());
+  });
+
+  test("an optional port whose packet is a duplicate: the claim that finds it and the settle of the other branch decide each join once", async () => {
+    const hands = await handsOf();
+    const flow = "duplicates before joins";
+    const [first, second] = hands as [Hand, Hand];
+    const taken = keyOf("taken", { scope: flow });
+    await first.done(await first.sendAndClaim({ flow, key: taken }));
+    const executions = await Promise.all(
+      Array.from({ length: 60 }, async () => {
+        const execution = first.execution({ flow });
+        const left = first.packet({ flow, queue: "left", execution: execution.no, reach: ["join.a"] });
+        const right = first.packet({ flow, queue: "right", execution: execution.no, reach: ["join.b"], key: taken });
+        await submit(first.store, first.sendOf([left, right], execution));
+        return execution.no;
+      }),
+    );
+    const { claimed: lefts } = await first.claim({ queues: [{ flow, queue: "left", limit: 100 }] });
+    const joined: number[] = [];
+    const settle = async (hand: Hand, packet: PacketRecord) => {
+      const { execution, queue } = packet;
+      if (queue === "joined") joined.push(execution ?? 0);
+      const part = () => hand.packet({ flow, queue: "joined", execution, reach: ["join.a"], join: partOf("a", { optional: ["b"] }) });
+      const answer = await submit(hand.store, hand.settleOf(packet, done, queue === "left" ? [part()] : []));
+      assert.equal(answer.kind, "packetSettled");
+    };
+    const settles = async () => {
+      for (let i = 0; i < lefts.length; i += 2) await Promise.all(lefts.slice(i, i + 2).map((packet) => settle(first, packet)));
+    };
+    const claims = async () => {
+      for (let acknowledged = 0; acknowledged < 60; ) {
+        const { closed } = await second.claim({ queues: [{ flow, queue: "right", limit: 2 }] });
+        acknowledged += closed.filter(({ to }) => to === "duplicate").length;
+      }
+    };
+    await Promise.all([settles(), claims()]);
+    await drain(hands, flow, ["joined"], settle);
+    assert.deepEqual(joined.sort(), executions.sort());
+  });
 });
 
 /** Counts the packets that claims acknowledge: they are not delivered. */
 function counted(hand: Hand, add: (n: number) => void): Hand {
-  const claim: Hand["claim"] = async (said) => {
-    const claims = await hand.claim(said);
+  const claim: Hand["claim"] = async (query) => {
+    const claims = await hand.claim(query);
     add(claims.closed.filter(({ to }) => to === "duplicate" || to === "mismatch").length);
     return claims;
   };
@@ -215,8 +308,8 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     await database.drop();
   });
 
-  const within = (client: pg.PoolClient, flow: string, said: Partial<NewPacket> = {}) => {
-    const packet = hand.packet({ flow, lane: { name: "lane", deadBlocks: false }, ...said });
+  const within = (client: pg.PoolClient, flow: string, fields: Partial<NewPacket> = {}) => {
+    const packet = hand.packet({ flow, lane: { name: "lane", deadBlocks: false }, ...fields });
     return { no: packet.no, sent: (async () => store.packets.sendWithin?.(client, hand.sendOf([packet])))() };
   };
   const begin = async (mode = "") => {
@@ -228,7 +321,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     await client.query(how);
     client.release();
   };
-  /** The packets of a lane in the order of delivery, until there are none. */
+  /** Delivers the packets of a lane until there are none, and returns their numbers in order. */
   const orderOf = async (flow: string) => {
     const order: number[] = [];
     for (;;) {
@@ -240,7 +333,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
       }
     }
   };
-  const waits = async (what: "advisory" | "transactionid") => {
+  const untilWaiting = async (what: "advisory" | "transactionid") => {
     for (;;) {
       const sql = "SELECT FROM pg_stat_activity WHERE wait_event = $1 AND datname = current_database()";
       if ((await pool.query(sql, [what])).rowCount === 1) return;
@@ -252,7 +345,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     const a = within(one, "order");
     await a.sent;
     const b = within(two, "order");
-    await waits("advisory");
+    await untilWaiting("advisory");
     await finish(one, "COMMIT");
     await b.sent;
     await finish(two, "COMMIT");
@@ -263,7 +356,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     const [one, two] = [await begin(), await begin()];
     await within(one, "undone").sent;
     const b = within(two, "undone");
-    await waits("advisory");
+    await untilWaiting("advisory");
     await finish(one, "ROLLBACK");
     expect(await b.sent).toMatchObject({ kind: "packetsSent", placed: [{ kind: "due" }] });
     await finish(two, "COMMIT");
@@ -279,7 +372,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     const settling = hand.done(head).then(() => {
       settled = true;
     });
-    // In the same flush, and in later ones.
+    // In the same flush, and in later flushes.
     const others = await Promise.all(
       [1, 2, 3].map(() => hand.sendAndClaim({ flow: "other", lane: { name: "other", deadBlocks: false }, queue: `${Math.random()}` })),
     );
@@ -290,7 +383,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await orderOf("meanwhile")).toEqual([b.no]);
   });
 
-  test("a transaction with an old snapshot is refused by name where that would matter", async () => {
+  test("a transaction with an old snapshot is refused if its packet has a lane, and accepted otherwise", async () => {
     const one = await begin("ISOLATION LEVEL REPEATABLE READ");
     await expect(within(one, "old").sent).rejects.toThrow(/READ COMMITTED.*REPEATABLE READ/);
     await finish(one, "ROLLBACK");
@@ -300,7 +393,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await orderOf("old")).toHaveLength(1);
   });
 
-  test("its packets cannot be claimed by it", async () => {
+  test("it cannot claim its packets", async () => {
     const one = await begin();
     await expect(within(one, "claiming", { claim: true }).sent).rejects.toThrow(/claimed/);
     await finish(one, "ROLLBACK");
@@ -315,7 +408,7 @@ describe.skipIf(!server.ok)("a send inside a handler's transaction, on PostgreSQ
     expect(await store.packets.sendWithin?.(one, sends[0])).toMatchObject({ kind: "packetsSent" });
     const other = store.packets.sendWithin?.(two, sends[1]);
     // This transaction has seen no such key and is about to write one.
-    await waits("transactionid");
+    await untilWaiting("transactionid");
     await finish(one, "COMMIT");
     expect(await other).toEqual({ kind: "triggered", execution: executions[0].no, mismatch: false });
     await finish(two, "COMMIT");

@@ -2,7 +2,7 @@ import { memoryTarget, packetContract } from "onceflow/testing";
 import { describe, expect, test } from "vitest";
 import { firstBroken } from "../contract/first-broken.js";
 
-/** A store that breaks one promise about packets, on the same memory: the contract must find each of them. */
+/** Each sabotage breaks one promise about packets, on the same memory. The contract must find all of them. */
 type Sabotage = NonNullable<Parameters<typeof memoryTarget>[0]["packets"]>;
 type Packets = Parameters<Sabotage>[0];
 type Memory = Parameters<Sabotage>[1];
@@ -11,7 +11,7 @@ type Row = NonNullable<ReturnType<Table["packet"]>>;
 type Operation = Parameters<Packets["flush"]>[0][number];
 type Settle = Extract<Operation, { readonly verb: "settlePacket" }>;
 
-/** Changes the table that holds the rows. */
+/** Changes the table of packets. */
 const rows =
   (bend: (table: Table) => void): Sabotage =>
   (faithful, { table }) => {
@@ -62,7 +62,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     "send",
     inserts(({ dueAt, createdAt }) => (dueAt > createdAt ? { dueAt: createdAt } : {})),
   ],
-  ["gives a sender what it wants, known or not", "send", lies({ worker: () => Number.MAX_SAFE_INTEGER })],
+  ["lets a sender claim although it is not registered", "send", lies({ worker: () => Number.MAX_SAFE_INTEGER })],
   [
     "forgets that the packet was sent before",
     "send",
@@ -74,19 +74,19 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       },
     })),
   ],
-  ["leaves the key of a trigger open", "send", records((_, owner) => owner.startsWith("execution:"))],
+  ["does not store the key of a trigger", "send", records((_, owner) => owner.startsWith("execution:"))],
   ["sends to a flow that is archived", "send", lies({ flowState: () => "active" })],
   [
-    "has the last one first",
+    "claims the newest packet first",
     "claim",
     rows((table) => {
       const due = table.due.bind(table);
       table.due = (queue, now, limit) => due(queue, now, 1000).reverse().slice(0, limit);
     }),
   ],
-  ["gives more than was asked for", "claim", verbs(({ claim }) => ({ claim: (query) => claim({ ...query, limit: 1000 }) }))],
+  ["claims more packets than the limit", "claim", verbs(({ claim }) => ({ claim: (query) => claim({ ...query, limit: 1000 }) }))],
   [
-    "claims what others have",
+    "claims packets of live workers",
     "claim",
     verbs(({ claim }, memory) => ({
       claim: async (query) => {
@@ -101,7 +101,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     verbs(({ claim }) => ({ claim: async (query) => ({ ...(await claim(query)), nextAt: null }) })),
   ],
   [
-    "takes attempts back",
+    "decreases the attempt number",
     "settle",
     changes((to, { attempt }) => ("since" in to && to.owner === null ? { ...to, attempt: attempt - 1 } : to)),
   ],
@@ -112,7 +112,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     settles((settle) => (settle.to.kind === "dead" ? { ...settle, to: { kind: "done", keep: false, note: null } } : settle)),
   ],
   ["does not complete the key", "key", records((state) => state === "completed")],
-  ["keeps the key of what has failed", "key", records((state) => state === "free")],
+  ["does not free the key of a dead letter", "key", records((state) => state === "free")],
   [
     "frees the key of a packet that waits for its retry",
     "key",
@@ -127,7 +127,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       },
     })),
   ],
-  ["forgets whom a key held", "key", lies({ heldBy: () => [] })],
+  ["forgets the packets that a key holds", "key", lies({ heldBy: () => [] })],
   [
     "wakes all packets that a failed key held",
     "key",
@@ -136,10 +136,10 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       table.heldBy = (key) => heldBy(key, 1000);
     }),
   ],
-  ["knows no payload from another", "key", inserts(({ key }) => ({ key: key && { ...key, fingerprint: null } }))],
-  ["asks for a key in doubt in circles", "key", changes((to, { dueAt }) => (to.hold === "key" ? { ...to, dueAt } : to))],
-  ["has no order in a lane", "lane", lies({ lastPlace: () => null })],
-  ["lets a dead letter go that is to block", "lane", inserts(() => ({ deadBlocks: false }))],
+  ["does not distinguish payloads with the same key", "key", inserts(({ key }) => ({ key: key && { ...key, fingerprint: null } }))],
+  ["checks an unknown key again without a delay", "key", changes((to, { dueAt }) => (to.hold === "key" ? { ...to, dueAt } : to))],
+  ["does not keep the order of a lane", "lane", lies({ lastPlace: () => null })],
+  ["does not let a dead letter block its lane", "lane", inserts(() => ({ deadBlocks: false }))],
   [
     "puts re-injected packets at the head of their lane",
     "lane",
@@ -161,18 +161,18 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
         [...table.packets.values()].filter(({ state, part }) => state === "part" && part?.node === (node ?? part?.node));
     }),
   ],
-  ["waits for ports without end", "join", inserts(({ state }) => (state === "part" ? { dueAt: Number.MAX_SAFE_INTEGER } : {}))],
+  ["waits for missing parts without end", "join", inserts(({ state }) => (state === "part" ? { dueAt: Number.MAX_SAFE_INTEGER } : {}))],
   [
-    "keeps parts that wait in vain",
+    "keeps parts whose execution has ended",
     "join",
     rows((table) => {
       const parts = table.parts.bind(table);
       table.parts = (execution, node) => (node === undefined ? [] : parts(execution, node));
     }),
   ],
-  ["keeps what was to be kept until the end", "execution", lies({ removeKept: () => {} })],
+  ["keeps packets beyond the end of their execution", "execution", lies({ removeKept: () => {} })],
   [
-    "never ends",
+    "never ends an execution",
     "execution",
     rows((table) => {
       const change = table.changeExecution.bind(table);
@@ -180,7 +180,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "counts no dead letters",
+    "does not count dead letters",
     "execution",
     rows((table) => {
       const change = table.changeExecution.bind(table);
@@ -188,7 +188,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps all outputs",
+    "does not limit the outputs",
     "execution",
     rows((table) => {
       const change = table.changeExecution.bind(table);
@@ -200,7 +200,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "keeps every note",
+    "does not limit the notes",
     "execution",
     rows((table) => {
       const note = table.note.bind(table);
@@ -212,7 +212,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "does not say why a part is discarded",
+    "does not report why a part was discarded",
     "join",
     verbs(({ claim }) => ({
       claim: async (query) => {
@@ -253,7 +253,7 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     })),
   ],
   [
-    "does not report a dead letter that it makes by itself",
+    "sends no alert for a dead letter that the store makes",
     "alert",
     rows((table) => {
       const insert = table.insert.bind(table);
@@ -261,11 +261,11 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
-    "does not say why it made a dead letter",
+    "does not report why it made a dead letter",
     "alert",
     changes((to, { queue }) => (queue === "alerts" && to.note !== undefined ? { ...to, note: null } : to)),
   ],
-  ["keeps the alert of a death that is over", "alert", verbs(({ reinject }) => ({ reinject: (no) => reinject(no) }))],
+  ["ignores the new alert of a dead letter that is retried", "alert", verbs(({ reinject }) => ({ reinject: (no) => reinject(no) }))],
   [
     "lets a late worker settle",
     "worker",
@@ -285,9 +285,13 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
       },
     })),
   ],
-  ["keeps what a worker has that leaves", "worker", verbs((_, { table }) => ({ leave: async (worker) => table.removeWorker(worker) }))],
-  ["takes from who renews in time", "worker", verbs(() => ({ renew: async () => true }))],
-  ["claims of flows that rest", "flow", lies({ flowState: () => "active" })],
+  [
+    "keeps the packets of a worker that leaves",
+    "worker",
+    verbs((_, { table }) => ({ leave: async (worker) => table.removeWorker(worker) })),
+  ],
+  ["takes packets from a worker that renews in time", "worker", verbs(() => ({ renew: async () => true }))],
+  ["claims packets of paused flows", "flow", lies({ flowState: () => "active" })],
   [
     "gives one packet to two workers that claim at the same time",
     "race",

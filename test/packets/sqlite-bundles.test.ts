@@ -31,8 +31,8 @@ function claimedOf(answers: readonly (PacketAnswer | "again")[]): PacketRecord[]
   });
 }
 
-async function sendTogether({ hand, packets }: WatchedPackets, length: number, said: Partial<NewPacket> = {}): Promise<PacketRecord[]> {
-  const sent = Array.from({ length }, () => hand.packet({ ...said, claim: true }));
+async function sendTogether({ hand, packets }: WatchedPackets, length: number, fields: Partial<NewPacket> = {}): Promise<PacketRecord[]> {
+  const sent = Array.from({ length }, () => hand.packet({ ...fields, claim: true }));
   return claimedOf(await packets.flush([hand.sendOf(sent)]));
 }
 
@@ -41,7 +41,7 @@ function hops({ hand }: WatchedPackets, packets: readonly PacketRecord[]): Packe
   return packets.map((packet) => hand.settleOf(packet, done, [hand.packet({ claim: true })]));
 }
 
-/** Packets in each bundle, how many of each are settled, and rows. A packet takes four numbers, one with a key six. */
+/** The number of packets in each bundle, the number of settled packets in each, and the number of rows. A packet takes four numbers, one with a key six. */
 function inFile(database: SqliteDatabase, numbers = 4): { bundles: number[]; gone: number[]; rows: number } {
   const lengthsOf = ([sql, each]: readonly [string, number]) =>
     (database.prepare(sql).all() as { of: string }[]).map(({ of }) => (JSON.parse(of) as unknown[]).length / each);
@@ -55,37 +55,37 @@ describe("statements for bundled packets", () => {
   test("a hundred hops in a flush insert one row and delete one row", async () => {
     const scene = await watched();
     const first = await sendTogether(scene, 100);
-    scene.said();
+    scene.statements();
     const next = claimedOf(await scene.packets.flush(hops(scene, first)));
     const hop = ["SELECT onceflow_bundles", "SELECT onceflow_flows", "INSERT onceflow_bundles", "DELETE onceflow_bundles"];
-    expect(scene.said()).toEqual(hop);
+    expect(scene.statements()).toEqual(hop);
     expect(inFile(scene.database)).toEqual({ bundles: [100], gone: [], rows: 0 });
     await scene.packets.flush(next.map((packet) => scene.hand.settleOf(packet, done)));
-    expect(scene.said()).toEqual(["SELECT onceflow_bundles", "DELETE onceflow_bundles"]);
+    expect(scene.statements()).toEqual(["SELECT onceflow_bundles", "DELETE onceflow_bundles"]);
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 0 });
   });
 
   test("settling one by one writes the settled packets and not the bundle; the last settle deletes both", async () => {
     const scene = await watched();
     const [first, second, third] = (await sendTogether(scene, 3)) as [PacketRecord, PacketRecord, PacketRecord];
-    scene.said();
+    scene.statements();
     for (const packet of [second, first]) {
       await scene.hand.done(packet);
-      expect(scene.said()).toEqual(["SELECT onceflow_bundles", "INSERT onceflow_bundles_gone"]);
+      expect(scene.statements()).toEqual(["SELECT onceflow_bundles", "INSERT onceflow_bundles_gone"]);
     }
     expect(inFile(scene.database)).toEqual({ bundles: [3], gone: [2], rows: 0 });
     await scene.hand.done(third);
-    expect(scene.said()).toEqual(["SELECT onceflow_bundles", "DELETE onceflow_bundles", "DELETE onceflow_bundles_gone"]);
+    expect(scene.statements()).toEqual(["SELECT onceflow_bundles", "DELETE onceflow_bundles", "DELETE onceflow_bundles_gone"]);
     expect(inFile(scene.database)).toEqual({ bundles: [], gone: [], rows: 0 });
   });
 
   test("a send of unclaimed packets reads bundles once in a flush, however many packets it sends", async () => {
     const scene = await watched();
     await sendTogether(scene, 3);
-    scene.said();
+    scene.statements();
     const { hand } = scene;
     await scene.packets.flush(Array.from({ length: 20 }, () => hand.sendOf([hand.packet()])));
-    expect(scene.said().filter((text) => text.includes("bundles"))).toEqual(["SELECT onceflow_bundles"]);
+    expect(scene.statements().filter((text) => text.includes("bundles"))).toEqual(["SELECT onceflow_bundles"]);
   });
 
   test("a packet that is retried or dead becomes a row, and the others stay in the bundle", async () => {
@@ -153,13 +153,13 @@ describe("bundles", () => {
 });
 
 describe("packets with keys", () => {
-  const keyOf = (key: string, said: Partial<PacketKey> = {}): PacketKey => ({
+  const keyOf = (key: string, fields: Partial<PacketKey> = {}): PacketKey => ({
     ...{ scope: "keys", key, fingerprint: `print of ${key}`, retentionMs: 1000, onMismatch: "acknowledge" as const },
-    ...said,
+    ...fields,
   });
-  const countOf = (said: readonly string[]) => {
+  const countOf = (statements: readonly string[]) => {
     const counts: Record<string, number> = {};
-    for (const statement of said) counts[statement] = (counts[statement] ?? 0) + 1;
+    for (const statement of statements) counts[statement] = (counts[statement] ?? 0) + 1;
     return counts;
   };
 
@@ -169,9 +169,9 @@ describe("packets with keys", () => {
     const next = () => hand.packet({ claim: true, key: keyOf(`k${hand.number()}`) });
     const first = claimedOf(await packets.flush([hand.sendOf(Array.from({ length: 100 }, next))]));
     expect(inFile(scene.database, 6)).toEqual({ bundles: [100], gone: [], rows: 0 });
-    scene.said();
+    scene.statements();
     claimedOf(await packets.flush(first.map((packet) => hand.settleOf(packet, done, [next()]))));
-    expect(countOf(scene.said())).toEqual({
+    expect(countOf(scene.statements())).toEqual({
       "SELECT onceflow_bundles": 1,
       "UPDATE onceflow_records": 100,
       "SELECT onceflow_packets": 100,
@@ -204,7 +204,7 @@ describe("packets with keys", () => {
     }
   });
 
-  test("a key that was forgotten and begun by another packet meanwhile is not settled by the packet that had it before", async () => {
+  test("a packet does not settle its key if the record was removed and begun by another packet meanwhile", async () => {
     const [scene, elsewhere] = [await watched(), await watched()];
     const [first] = await sendTogether(scene, 1, { key: keyOf("k") });
     const record = "FROM onceflow_records WHERE scope = 'keys' AND key = 'k'";
@@ -250,8 +250,8 @@ describe("a flush that is refused", () => {
   });
 });
 
-/** A send that begins no execution leaves no trace when all of it is settled: sent again, it makes a bundle with the same number. */
-test("a cached bundle is not taken for a later one with the same number and other packets", async () => {
+/** A send without an execution leaves no trace when all its packets are settled. Sent again, it makes a bundle with the same number. */
+test("a cached bundle is not mistaken for a later bundle with the same number and other packets", async () => {
   const [scene, elsewhere] = [await watched(), await watched()];
   const { hand } = scene;
   const send = hand.sendOf([hand.packet({ claim: true }), hand.packet({ claim: true })]);
@@ -269,9 +269,9 @@ test("at most 10,000 packets are cached, and the others are read from the file",
   const sent: PacketRecord[] = [];
   for (let i = 0; i < 11; i++) sent.push(...(await sendTogether(scene, 1000)));
   expect(inFile(scene.database).bundles).toHaveLength(88);
-  scene.said();
+  scene.statements();
   for (const packet of [sent[0], sent[5500], sent[10_999]]) await scene.hand.done(packet as PacketRecord);
-  expect(scene.said().slice(0, 3)).toEqual(["SELECT onceflow_packets", "SELECT onceflow_bundles", "SELECT onceflow_bundles"]);
+  expect(scene.statements().slice(0, 3)).toEqual(["SELECT onceflow_packets", "SELECT onceflow_bundles", "SELECT onceflow_bundles"]);
   expect(inFile(scene.database)).toMatchObject({ gone: [1, 1, 1], rows: 0 });
   for (const at of [0, 1, 5500, 5501, 10_999]) {
     const packet = await scene.packets.packet(sent[at]?.no ?? 0);

@@ -50,8 +50,8 @@ describe("packets on SQLite", () => {
     expect(version.get()).toEqual(before);
   });
 
-  // A number that was assigned in a rolled-back transaction goes to the next new queue of any handle.
-  test("a queue that was named in a refused flush is not taken for another one", async () => {
+  // The number that a new queue got in a rolled-back transaction goes to the next new queue of any handle.
+  test("a queue that was named in a refused flush is not mistaken for another queue", async () => {
     const [hand, other] = [await handOn(), await handOn()];
     const poison = hand.sendOf([hand.packet({ queue: "mine" }), hand.packet({ payload: '"\0"' })]);
     await expect(submit(hand.store, poison)).rejects.toThrow(/NUL/);
@@ -111,7 +111,7 @@ describe("packets on SQLite", () => {
   test("a cached row is not used after another handle has changed it", async () => {
     const [hand, other] = [await handOn(), await handOn()];
     const packet = await hand.sendAndClaim();
-    // The same worker on another handle: this one does not know of it.
+    // The same worker on another handle, of which this handle does not know.
     const elsewhere = new Hand(other.store, hand.no);
     await elsewhere.settle(packet, retry(0, "[1]"));
     const again = await elsewhere.take();
@@ -124,23 +124,23 @@ describe("packets on SQLite", () => {
 
 describe("statements of packets on SQLite", () => {
   test("a hop deletes the row that its fence names and inserts one; the flow is read once", async () => {
-    const { hand, said } = await watchedPackets(handle(), path);
+    const { hand, statements } = await watchedPackets(handle(), path);
     const execution = await hand.trigger({});
     const first = await hand.take();
-    said();
+    statements();
     const { placed } = await hand.done(first, hand.packet({ execution, claim: true }));
-    expect(said()).toEqual(["DELETE onceflow_packets", "SELECT onceflow_flows", "INSERT onceflow_packets"]);
+    expect(statements()).toEqual(["DELETE onceflow_packets", "SELECT onceflow_flows", "INSERT onceflow_packets"]);
     const next = placed[0]?.kind === "claimed" ? placed[0].packet : expect.fail();
     await hand.done(next);
-    expect(said().filter((text) => text === "UPDATE onceflow_executions")).toHaveLength(1);
+    expect(statements().filter((text) => text === "UPDATE onceflow_executions")).toHaveLength(1);
   });
 
   test("an execution that begins is read once and written once, even if it ends at once, with a note", async () => {
-    const { hand, said } = await watchedPackets(handle(), path);
-    said();
+    const { hand, statements } = await watchedPackets(handle(), path);
+    statements();
     const execution = await hand.trigger({ claim: true });
     const written = ["SELECT onceflow_executions", "INSERT onceflow_executions"];
-    expect(said().filter((text) => text.includes("executions"))).toEqual(written);
+    expect(statements().filter((text) => text.includes("executions"))).toEqual(written);
     expect(await countersOf(hand.store, execution)).toEqual([1, 0, 0, false]);
     const failed = await hand.trigger({ failed: '["never"]', letter: null });
     expect(await countersOf(hand.store, failed)).toEqual([0, 0, 0, true]);
@@ -178,7 +178,7 @@ describe("statements of packets on SQLite", () => {
     expect(scans).toEqual([]);
   });
 
-  /** As many values as the statement binds; the plan does not depend on them. */
+  /** One value for each parameter of the statement; the plan does not depend on them. */
   function values(sql: string): number[] {
     return Array.from(sql.matchAll(/\?/g), () => 1);
   }

@@ -12,8 +12,8 @@ export interface WatchedPackets {
   readonly packets: PacketBackend;
   readonly hand: Hand;
   readonly database: SqliteDatabase;
-  /** Statements since the last call, by their first words. */
-  readonly said: () => string[];
+  /** The statements since the last call, shortened to verb and table. */
+  readonly statements: () => string[];
   readonly all: Set<string>;
 }
 
@@ -21,13 +21,13 @@ export interface WatchedPackets {
 export async function watchedPackets(database: SqliteDatabase, path: string): Promise<WatchedPackets> {
   migrate(database, path);
   const all = new Set<string>();
-  let said: string[] = [];
+  let recent: string[] = [];
   const note = (sql: string, statement: SqliteStatement): SqliteStatement => {
     const noted =
       <A extends unknown[], R>(method: (...values: A) => R) =>
       (...values: A): R => {
         all.add(sql);
-        said.push(sql.replace(/\s+/g, " "));
+        recent.push(sql.replace(/\s+/g, " "));
         return method.apply(statement, values);
       };
     return { run: noted(statement.run), get: noted(statement.get), all: noted(statement.all) };
@@ -45,15 +45,15 @@ export async function watchedPackets(database: SqliteDatabase, path: string): Pr
   });
   const commit = async ({ packet }: { packet: Parameters<PacketBackend["flush"]>[0][number] }) => (await packets.flush([packet]))[0];
   const store = { packets, commit } as unknown as Store;
-  const look = () => {
-    const since = said.filter((text) => !text.includes("julianday"));
-    said = [];
+  const takeStatements = () => {
+    const since = recent.filter((text) => !text.includes("julianday"));
+    recent = [];
     return since.map((text) => outside(text).replace(/^(\w+) .*?(onceflow_\w+).*$/, "$1 $2"));
   };
-  return { packets, hand: await Hand.on(store), database, said: look, all };
+  return { packets, hand: await Hand.on(store), database, statements: takeStatements, all };
 }
 
-/** Without subqueries: a table that a statement only reads in brackets is not its subject. */
+/** The statement without subqueries: a table that is only read in parentheses is not its subject. */
 function outside(text: string): string {
   const shorter = text.replace(/\([^()]*\)/g, "");
   return shorter === text ? text : outside(shorter);

@@ -1,6 +1,6 @@
 export type Ending = "exit" | "exception";
 
-/** Ends this process as code does that means no harm, or that forgot to catch. */
+/** Ends this process by a call of exit, or by an uncaught exception. */
 export async function endProcess(how: string): Promise<never> {
   if (how === "exit") process.exit(1);
   return await new Promise(() => {

@@ -1,4 +1,4 @@
-/** A file of the package that the package does not export, or that takes long to load with all it is exported with. */
+/** Loads a file that the package does not export, or whose export takes long to load. */
 export function inPackage(file: string) {
   return import(new URL(`../${file}`, import.meta.resolve("onceflow")).href);
 }

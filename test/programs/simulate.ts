@@ -19,7 +19,7 @@ const { seed: only, workflows, graphs } = values;
 const from = Number(only ?? values.from);
 const count = Number(values.seeds ?? (only === undefined ? 10_000 : 1));
 const total = new Map<string, number>();
-const add = (what: string, n: number) => void total.set(what, (total.get(what) ?? 0) + n);
+const add = (name: string, n: number) => void total.set(name, (total.get(name) ?? 0) + n);
 
 async function run(seed: number): Promise<readonly string[]> {
   const report = await (graphs ? simulateGraphs(seed) : workflows ? simulateWorkflows(seed) : simulate(seed));
@@ -44,9 +44,9 @@ try {
     if (count === 1) console.log(trace.join("\n"));
     if (process.stderr.isTTY && seed % 100 === 0) process.stderr.write(`\r${seed - from + 1} of ${count} seeds`);
   }
-  const counted = [...total].map(([what, n]) => `${n} ${what}`).join(", ");
+  const counted = [...total].map(([name, n]) => `${n} ${name}`).join(", ");
   const perSecond = Math.round((count * 1000) / (performance.now() - begunAt));
-  console.log(`\n${count} seeds, ${counted}: every promise kept (${perSecond} seeds per second)`);
+  console.log(`\n${count} seeds, ${counted}: no promise was broken (${perSecond} seeds per second)`);
 } catch (error) {
   if (!(error instanceof SimulationFailure)) throw error;
   console.error(count === 1 ? `${error.message}\n\n${error.trace.join("\n")}` : error.message);

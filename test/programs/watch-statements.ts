@@ -1,16 +1,17 @@
 import { createRequire } from "node:module";
+import { type CommandStartedEvent, type CommandSucceededEvent, MongoClient } from "mongodb";
 import pg from "pg";
 
-/** Told of every statement that this process sends to its database: ahead of it, and when it is done. */
+/** Called for every statement that this process sends to its database: before it, and after it is done. */
 export interface StatementWatcher {
   before(sql: string): void;
-  /** `send` puts another statement behind it, on the same connection; what it returns is waited for where that is not SQLite. */
+  /** `send` sends another statement on the same connection. The returned promise is awaited, except on SQLite. */
   after(sql: string, send: (sql: string) => unknown): unknown;
 }
 
 /**
- * Stands between the stores and their drivers, from outside: a store that is opened after this is watched. Of the two
- * drivers of SQLite it knows the one that every Node can load.
+ * Wraps the drivers of the stores: a store that is opened after this call is watched. Of the two SQLite drivers it wraps the
+ * one that every Node version can load.
  */
 export function watchStatements(watcher: StatementWatcher): void {
   watchSqlite(watcher);
@@ -23,7 +24,7 @@ interface SqliteModule {
   readonly DatabaseSync: new (path: string) => { exec(sql: string): unknown; prepare(sql: string): Record<"run" | "get" | "all", Method> };
 }
 
-/** The driver's own objects cannot be changed: the store gets a subclass, by the cache of modules. */
+/** The objects of the driver cannot be changed, so the store gets a subclass through the module cache. */
 function watchSqlite({ before, after }: StatementWatcher): void {
   const require = createRequire(import.meta.url);
   const driver = require("@photostructure/sqlite") as SqliteModule;
@@ -66,5 +67,39 @@ function watchPostgres({ before, after }: StatementWatcher): void {
       await after(sql, (another) => Reflect.apply(query, this, [another]));
       return result;
     });
+  };
+}
+
+const mongoWrites: Readonly<Record<string, string>> = { insert: "INSERT", update: "UPDATE", delete: "DELETE", findAndModify: "UPDATE" };
+
+const ends: Readonly<Record<string, string>> = { commitTransaction: "COMMIT", abortTransaction: "ROLLBACK" };
+
+/**
+ * Commands of MongoDB in the words of SQL: a transaction is BEGIN; and COMMIT, and a command that writes outside of a transaction is
+ * a statement.
+ */
+export function watchMongo({ before, after }: StatementWatcher): void {
+  const prototype = MongoClient.prototype as unknown as { connect: Method };
+  const { connect } = prototype;
+  const watched = new WeakSet<MongoClient>();
+  const sent = new Map<number, string>();
+  prototype.connect = function (this: MongoClient, ...values) {
+    if (watched.has(this)) return Reflect.apply(connect, this, values);
+    watched.add(this);
+    Object.assign(this, { monitorCommands: true });
+    this.on("commandStarted", ({ requestId, commandName, command }: CommandStartedEvent) => {
+      if (command.startTransaction === true) before("BEGIN;");
+      const write = command.autocommit === false ? undefined : mongoWrites[commandName];
+      const sql = ends[commandName] ?? write;
+      if (sql === undefined) return;
+      sent.set(requestId, sql);
+      before(sql);
+    });
+    this.on("commandSucceeded", ({ requestId }: CommandSucceededEvent) => {
+      const sql = sent.get(requestId);
+      sent.delete(requestId);
+      if (sql !== undefined) void after(sql, () => undefined);
+    });
+    return Reflect.apply(connect, this, values);
   };
 }

@@ -9,7 +9,7 @@ const operationsPerHistory = 30;
 const streams = ["default", "log"];
 const writers = ["run", "a#0", "b#0"];
 
-/** One run, and everything that its owners may send, also late: attempts out of order, chunks again, ends, voids. */
+/** Everything that the owners of one run may send, including late operations: attempts out of order, repeated chunks, ends, voids. */
 class History {
   readonly #random: Random;
   #seq = 1;
@@ -59,10 +59,10 @@ class History {
   }
 }
 
-/** Without the store's time. */
+/** The answer without the store's time. */
 const plain = ({ kind, ...rest }: RunAnswer) => ({ kind, ...("closed" in rest ? { closed: [...rest.closed].sort() } : {}) });
 
-async function picture(store: Store): Promise<unknown> {
+async function contentsOf(store: Store): Promise<unknown> {
   const seen: unknown[] = [];
   for (const stream of streams) {
     const chunks = await store.runs.chunks({ run: "run", stream, from: 0, limit: 1000, bytesMax: 1e9 });
@@ -83,7 +83,7 @@ async function compare(target: ContractTarget, histories: number): Promise<void>
         const answers = [plain(await found.commit({ run })), plain(await expected.commit({ run }))];
         expect(answers[0], `seed ${seed}, operation ${i}: ${JSON.stringify(run)}`).toEqual(answers[1]);
         if (i % 6 !== 0 && i !== operationsPerHistory) continue;
-        expect(await picture(found), `seed ${seed}, operation ${i}: ${JSON.stringify(run)}`).toEqual(await picture(expected));
+        expect(await contentsOf(found), `seed ${seed}, operation ${i}: ${JSON.stringify(run)}`).toEqual(await contentsOf(expected));
       }
     } finally {
       await Promise.all([expected.close(), found.close()]);
@@ -92,7 +92,7 @@ async function compare(target: ContractTarget, histories: number): Promise<void>
   }
 }
 
-describe.concurrent(`chunks in every store as in memory, in random histories of ${operationsPerHistory} operations`, () => {
+describe.concurrent(`every store handles chunks as the memory store does, in random histories of ${operationsPerHistory} operations`, () => {
   test("SQLite", async () => await compare(sqliteTarget(), 6));
 
   const postgres = inject("postgres");

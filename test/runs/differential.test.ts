@@ -15,8 +15,8 @@ const hold: Then = { kind: "hold" };
 const plain: Entry = { events: "[]", consumed: null, hooks: [], children: [], then: hold };
 
 /**
- * Random histories on PostgreSQL and on the memory store, which defines each verb. PostgreSQL gets the test's
- * clock, so that answers, runs, journals, mail and hooks have to be equal to the millisecond.
+ * Runs random histories on PostgreSQL and on the memory store, which defines each verb. PostgreSQL uses the test's clock, so
+ * that answers, runs, journals, mail and hooks must be equal to the millisecond.
  */
 describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", () => {
   const ids = ["a", "b", "c", 'd"\\,{}', "é"] as const;
@@ -94,7 +94,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
   const child = startWith(entryWith(fc.constant([])));
   const entry = entryWith(rarely(fc.array(child, { maxLength: 2 }), []));
 
-  /** `epoch` and `seq` are offsets from the right values. */
+  /** Offsets of `epoch` and `seq` from the correct values. */
   const off = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
   const append = fc.record({ verb: fc.constant("append" as const), id, epoch: off, seq: off, entry });
   const late = fc.record({
@@ -164,7 +164,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
     await clock.close();
   });
 
-  /** Everything else that an operation can touch: a flush has one operation per run, because the order of two is not defined. */
+  /** The runs and tokens that an operation touches. A flush has one operation for each, because the order of two is not defined. */
   async function touched(model: RunBackend, operation: RunOperation): Promise<Set<string>> {
     if (operation.verb === "send") {
       const run = "run" in operation.to ? operation.to.run : (await model.hook(operation.to.token))?.run;
@@ -210,7 +210,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
     const memory = createMemoryRuns();
     const model = memoryRunBackend(memory, () => clock.now());
     for (const one of steps) {
-      // Two times are never equal, so that older and newer can be distinguished.
+      // No two times are equal, so that the order of events is defined.
       await clock.pass(1);
       if ("pass" in one) await clock.pass(one.pass);
       else if ("purge" in one) assert.equal(await runs.purge(one.purge), await model.purge(one.purge));

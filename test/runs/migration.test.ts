@@ -39,7 +39,7 @@ async function opened(url: string): Promise<Store> {
   return store;
 }
 
-/** Runs of every kind that a version before suspects could have. */
+/** Creates runs of every kind that a version before suspects could have. */
 async function fill(store: Store): Promise<void> {
   await create(store, { id: "pending" });
   await begin(store, { id: "running", first: firstOf({ events: "running" }, hourMs) });
@@ -53,7 +53,7 @@ async function fill(store: Store): Promise<void> {
 
 const ids = ["pending", "running", "lapsed", "diverged", "unknown", "over", "kept"];
 
-async function pictures(store: Store) {
+async function contentsOf(store: Store) {
   const all = [];
   for (const id of ids) {
     const { run, journal, mail, hooks } = (await store.runs.load(id)) ?? assert.fail(id);
@@ -62,15 +62,15 @@ async function pictures(store: Store) {
   return all;
 }
 
-/** The old data is unchanged and has no deaths, and all new features work on it. */
-async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnType<typeof pictures>>): Promise<void> {
+/** Asserts that the old data is unchanged and has no deaths, and that all new features work on it. */
+async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnType<typeof contentsOf>>): Promise<void> {
   const [store, other] = stores as [Store, Store];
-  for (const each of stores) expect(await pictures(each)).toEqual(before);
+  for (const each of stores) expect(await contentsOf(each)).toEqual(before);
   for (const { run } of before) expect(run).toMatchObject(untried);
   expect(await store.runs.workers()).toEqual([]);
   const { claimed } = await claim(store, { owner: "new" });
   expect(Object.fromEntries(claimed.map(({ run }) => [run.id, run.deaths]))).toEqual({ pending: 0, lapsed: 1, diverged: 0 });
-  const lapsed = claimed.find(({ run }) => run.id === "lapsed") ?? assert.fail("it was claimed");
+  const lapsed = claimed.find(({ run }) => run.id === "lapsed") ?? assert.fail("the lapsed run was not claimed");
   expect([lapsed.mail.length, lapsed.hooks.length, lapsed.journal[0]?.events]).toEqual([1, 1, "lapsed"]);
   const avoid = { workers: ["new"], until: Date.now() + hourMs };
   const parked = await append(store, ownedOf(lapsed), {
@@ -82,7 +82,7 @@ async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnTy
   expect((await claim(other, { suspects: false })).claimed).toEqual([]);
   const [again] = (await claim(other)).claimed;
   expect(again?.run).toMatchObject({ id: "lapsed", deaths: 2, crashes: 1, avoid: ["new"], epoch: parked.epoch + 1 });
-  // Ended by the old version: none of its steps is unsettled, and it is purged as before.
+  // The old version ended the run: it has no unsettled steps, and is purged as before.
   expect(await store.runs.purge(100)).toBe(1);
   await appendLate(store, { id: "kept", owner: "", epoch: 1, seq: 2 }, { unsettled: 1 });
   expect((await runOf(other, "kept")).unsettled).toBe(1);
@@ -98,7 +98,7 @@ describe("runs in a SQLite file of an earlier version", () => {
     const url = `sqlite:${path}`;
     const old = await open(url, { purgeEveryMs: 0 });
     await fill(old);
-    const before = await pictures(old);
+    const before = await contentsOf(old);
     await old.close();
     const raw = openDatabase(path, chooseDriver());
     olderSqlite(raw, version);
@@ -107,7 +107,7 @@ describe("runs in a SQLite file of an earlier version", () => {
     await expectMigrated(stores, before);
   });
 
-  // Its statements name their columns, and SQLite prepares them again: the process continues, as after every migration so far.
+  // The statements of the old version name their columns, and SQLite prepares them again: the process continues, as after every earlier migration.
   test("a process of the old version that has the file open continues", async () => {
     const path = join(folder, "open.db");
     const url = `sqlite:${path}`;
@@ -160,19 +160,19 @@ describe.skipIf(!server.ok)("runs in a PostgreSQL schema of an earlier version",
     const url = `${database.url}?schema=${schema}`;
     const old = await open(url, { purgeEveryMs: 0 });
     await fill(old);
-    const before = await pictures(old);
+    const before = await contentsOf(old);
     await old.close();
     await olderPostgres(direct, schema, version);
     const stores = await Promise.all([opened(url), opened(url), opened(url)]);
     await expectMigrated(stores, before);
   });
 
-  // A database that never had the value, which the tests above cannot remove.
+  // A database that never had the enum value, which the tests above cannot remove.
   test("the new status is added to the type in the transaction of the migration", async () => {
     const url = `${database.url}?schema=without_parked`;
     const old = await open(url, { purgeEveryMs: 0 });
     await fill(old);
-    const before = await pictures(old);
+    const before = await contentsOf(old);
     await old.close();
     await olderPostgres(direct, "without_parked", 5);
     await direct.query(`DROP INDEX without_parked.runs_listed;
@@ -215,7 +215,7 @@ describe.skipIf(!mongodb.ok)("runs in MongoDB from before there were suspects", 
     onTestFinished(drop);
     const old = await open(url, { purgeEveryMs: 0 });
     await fill(old);
-    const before = await pictures(old);
+    const before = await contentsOf(old);
     await old.close();
     const client = await new MongoClient(url).connect();
     onTestFinished(() => client.close());

@@ -9,13 +9,13 @@ import { database, direct, ownPostgres, server } from "../stores/postgres/own-po
 
 ownPostgres();
 
-/** The parts of an entry; `next` is its `then`, under a name that a linter does not take for a promise's. */
-interface Said extends Partial<Omit<Entry, "then">> {
+/** The parts of an entry. `next` is its `then`, renamed because the linter takes an object with `then` for a promise. */
+interface EntryParts extends Partial<Omit<Entry, "then">> {
   readonly next?: Then;
 }
 
-function entryOf({ next: then = hold, ...said }: Said = {}): Entry {
-  return { events: "[]", consumed: null, hooks: [], children: [], then, ...said };
+function entryOf({ next: then = hold, ...parts }: EntryParts = {}): Entry {
+  return { events: "[]", consumed: null, hooks: [], children: [], then, ...parts };
 }
 
 const hold: Then = { kind: "hold" };
@@ -23,7 +23,7 @@ const end: Then = { kind: "end", status: "completed", output: "1" };
 const release: Then = { kind: "release", wakeAt: null, status: "running", trouble: null };
 const plain = entryOf();
 
-function startOf(id: string, said: Partial<StartRun> = {}): StartRun {
+function startOf(id: string, fields: Partial<StartRun> = {}): StartRun {
   const first = { owner: "one", leaseMs: 60_000, entry: plain };
   return {
     verb: "start",
@@ -35,12 +35,12 @@ function startOf(id: string, said: Partial<StartRun> = {}): StartRun {
     creator: "creator",
     retentionMs: null,
     first,
-    ...said,
+    ...fields,
   };
 }
 
-function appendOf(id: string, epoch: number, seq: number, said: Said = {}): Append {
-  return { verb: "append", id, epoch, seq, entry: entryOf(said) };
+function appendOf(id: string, epoch: number, seq: number, parts: EntryParts = {}): Append {
+  return { verb: "append", id, epoch, seq, entry: entryOf(parts) };
 }
 
 describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
@@ -59,7 +59,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
 
   const newIds = (count: number) => Array.from({ length: count }, () => `run-${String(++made).padStart(6, "0")}`);
 
-  /** As group commit does: repeats the operations that have to be repeated. */
+  /** Repeats operations that are answered with "again", like group commit. */
   async function insist(backend: RunBackend, operations: readonly RunOperation[]): Promise<RunAnswer[]> {
     const answers: RunAnswer[] = [];
     let open = operations.map((operation, i) => ({ operation, i }));
@@ -88,20 +88,20 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     return claimed.map(({ run }) => run).sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  const kinds: [string, Said][] = [
+  const kinds: [string, EntryParts][] = [
     ["holds", {}],
     ["ends", { next: end }],
     ["is released", { next: release }],
-    ["takes mail in", { consumed: 1 }],
-    ["makes a hook", { hooks: [{ add: "token", about: "hook", metadata: null }] }],
+    ["consumes mail", { consumed: 1 }],
+    ["adds a hook", { hooks: [{ add: "token", about: "hook", metadata: null }] }],
   ];
-  const entryBy = (entry: Said, id: string, events: string): Said => ({
+  const entryBy = (entry: EntryParts, id: string, events: string): EntryParts => ({
     ...entry,
     events,
     ...(entry.hooks ? { hooks: [{ add: `${events} ${id}`, about: "hook", metadata: null }] } : {}),
   });
 
-  /** Some together, the others one by one; the other process in the opposite order, so that they meet in the middle. */
+  /** Sends one half in a flush and the others one by one. The other process uses the opposite order, so that they meet in the middle. */
   async function scattered(backend: RunBackend, asked: readonly RunOperation[], backwards: boolean): Promise<RunAnswer[]> {
     const half = asked.length / 2;
     const flushes = [asked.slice(0, half), ...asked.slice(half).map((one) => [one])];
@@ -113,7 +113,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
 
   for (const [what, late] of kinds)
     for (const [also, next] of kinds)
-      test(`of a late owner whose entry ${what} and a new owner whose entry ${also}, one writes it, with everything that belongs to it`, async () => {
+      test(`a late owner whose entry ${what} and a new owner whose entry ${also}: one of them writes its whole entry`, async () => {
         const held = await claimedRuns(16);
         const ofLate = held.map(({ id }) => appendOf(id, 1, 2, entryBy(late, id, "late")));
         const ofNext = held.map(({ id }) => appendOf(id, 2, 2, entryBy(next, id, "next")));
@@ -130,12 +130,12 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
           expect(loaded?.hooks).toHaveLength(hooks.length);
           expect(await runs[0].hook(`${loser} ${id}`)).toBeUndefined();
         }
-        // Sent again, as after a lost reply: both get the same answer as before.
+        // Sent again, as after a lost reply, both get the same answer as before.
         expect((await insist(runs[0], ofLate)).map(({ kind }) => kind)).toEqual(mine.map(({ kind }) => kind));
         expect((await insist(runs[1], ofNext)).map(({ kind }) => kind)).toEqual(theirs.map(({ kind }) => kind));
       });
 
-  test("no entry follows after an end without an entry, even if an entry came at the same moment", async () => {
+  test("no entry follows an end without an entry, even if another entry came at the same time", async () => {
     for (let round = 0; round < 3; round++) {
       const held = await claimedRuns(16);
       const entries = held.map(({ id }) => appendOf(id, 1, 2));
@@ -153,7 +153,7 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     }
   });
 
-  test("the same runs are started once, and the other process finds them", async () => {
+  test("two processes start the same runs: each run is created once, and the other process gets it as existing", async () => {
     for (let round = 0; round < 10; round++) {
       const started = newIds(25);
       const asked = (creator: string, first: StartRun["first"]) =>
@@ -219,10 +219,10 @@ describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {
     return rows[0]?.["n"];
   }
 
-  test("a watcher continues after its connection broke, and is notified that it may have missed something", async () => {
+  test("a watcher continues after its connection broke, and is notified that it may have missed changes", async () => {
     const heard: (string | null)[] = [];
     const stop = runs[0].watch((run) => heard.push(run));
-    const untilHeard = (name: string | null) => until(`${name} is heard`, () => heard.includes(name));
+    const untilHeard = (name: string | null) => until(`${name} is reported to the watcher`, () => heard.includes(name));
     await untilHeard(null);
     const [first = "", second = ""] = newIds(2);
     await runs[1].flush([startOf(first, { first: null })]);

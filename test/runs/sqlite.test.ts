@@ -20,10 +20,9 @@ const workflows = ["order", "refund"];
 const texts = ['{"a":"\\u0000 \\"\\\\ ü😀"}', "[]", `"${"long".repeat(500)}"`];
 
 /**
- * Random histories on two handles of one file, as two processes have, and on the memory store. Each flush returns the
- * time at which it decided, and the model decides at the same instant: everything has to be equal to the
- * millisecond. Durations are zero or a century. Operations of one flush belong to different families, which are
- * independent of each other: the store may do them in any order.
+ * Runs random histories on two handles of one file, like two processes, and on the memory store. Each flush returns the time of
+ * its decision, and the model decides at the same instant: everything must be equal to the millisecond. Durations are zero or a
+ * century. Operations of one flush belong to different families, which are independent: the store may do them in any order.
  */
 class World {
   readonly #random: Random;
@@ -54,7 +53,7 @@ class World {
   async #flush(): Promise<void> {
     const asked = families.filter(() => this.#random.chance(0.6)).map((family) => this.#operation(family));
     const alone = asked.length === 1 && asked[0]?.verb === "append";
-    // A run of no family, whose answer has the time.
+    // A run outside the families: its answer has the time of the flush.
     this.#ticks += 1;
     const tick = this.#start("tick", String(this.#ticks), null);
     const operations = alone ? asked : [...asked, tick];
@@ -106,7 +105,7 @@ class World {
     assert.deepEqual(await this.#store.list(query), await this.#model.list(query), JSON.stringify(query));
   }
 
-  /** Everything that can be read about every run and token. */
+  /** Compares everything that can be read about every run and token. */
   async compare(): Promise<void> {
     for (const family of families) {
       for (const name of names) {
@@ -142,7 +141,7 @@ class World {
     return { verb: "append", id, ...this.#place(id), entry: this.#entry(family, id) };
   }
 
-  /** There are few texts, so that one is often the stored one. */
+  /** The texts are few, so that the events often equal the stored ones. */
   #late(id: string): AppendLate {
     const random = this.#random;
     return { verb: "appendLate", id, ...this.#place(id), events: random.pick(texts), unsettled: random.pick([0, 0, 1]) };

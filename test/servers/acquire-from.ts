@@ -1,12 +1,12 @@
 import { messageOf } from "./process/command.js";
 import type { Provider, Running } from "./provider.js";
 
-/** `promised` tells a failure (the project says it can get this here) from a platform it does not claim. */
+/** `promised` tells a failure (the project claims that it can get this server here) from an unsupported platform. */
 export type Acquired<R extends Running> =
   | { readonly ok: true; readonly running: R }
   | { readonly ok: false; readonly reason: string; readonly promised: boolean };
 
-/** Gets and starts one of this provider, by the first way that works. It never throws: the reason says what was tried. */
+/** Gets and starts a server of this provider from the first source that works. It never throws: the reason lists what was tried. */
 export async function acquireFrom<R extends Running>(provider: Provider<R>): Promise<Acquired<R>> {
   const given = process.env[provider.env.given];
   if (given) {
@@ -24,10 +24,10 @@ export async function acquireFrom<R extends Running>(provider: Provider<R>): Pro
   const sources = provider.sources.filter((source) => !only || source.name === only);
   if (sources.length === 0) {
     const names = provider.sources.map((source) => source.name).join(", ");
-    return { ok: false, reason: `${provider.env.from}=${only} is none of ${names}`, promised: true };
+    return { ok: false, reason: `${provider.env.from}=${only} is not one of ${names}`, promised: true };
   }
 
-  // A source that has it but cannot run it (a wrong libc, say) must not hide the sources after it.
+  // A source that has the program but cannot run it (a wrong libc, for example) must not hide the sources after it.
   const tried: string[] = [];
   for (const source of sources) {
     try {

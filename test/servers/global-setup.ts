@@ -17,7 +17,7 @@ declare module "vitest" {
   }
 }
 
-/** Vitest's global set-up: what the suites share is started once, told to them by `provide`, and stopped after the last one. */
+/** Vitest's global set-up: starts the servers that the suites share, passes their URLs to them with `provide`, and stops the servers after the last suite. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const [postgres, node24, dynamodb, mongodb, redis] = await Promise.all([
     acquire("postgres"),
@@ -43,34 +43,37 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   }
   project.provide(
     "postgres",
-    told(postgres, ({ url }: Server) => ({ url })),
+    provided(postgres, ({ url }: Server) => ({ url })),
   );
   project.provide(
     "node24",
-    told(node24, ({ path }: Runtime) => ({ path })),
+    provided(node24, ({ path }: Runtime) => ({ path })),
   );
   project.provide(
     "dynamodb",
-    told(dynamodb, ({ url }: Server) => ({ url })),
+    provided(dynamodb, ({ url }: Server) => ({ url })),
   );
   project.provide(
     "mongodb",
-    told(mongodb, ({ url }: Server) => ({ url })),
+    provided(mongodb, ({ url }: Server) => ({ url })),
   );
   project.provide(
     "redis",
-    told(redis, ({ url }: Server) => ({ url })),
+    provided(redis, ({ url }: Server) => ({ url })),
   );
   return stopAll;
 }
 
-/** On a developer's machine a missing server is a line; in CI, a green run that tested less than it says is worse than a red one. */
+/** On a developer's machine a missing server is a message. In CI it is an error: a green run that skipped suites is worse than a red one. */
 function requireOrSkip(title: string, acquired: Acquired<Running>): void {
   if (acquired.ok) return;
-  if (process.env.CI === "true" && acquired.promised) throw new Error(`${title} could not be had: ${acquired.reason}`);
+  if (process.env.CI === "true" && acquired.promised) throw new Error(`${title} could not be started: ${acquired.reason}`);
   process.stderr.write(`skipped: ${title} suites: ${acquired.reason}\n`);
 }
 
-function told<R extends Running, T extends object>(acquired: Acquired<R>, tell: (running: R) => T): ({ readonly ok: true } & T) | Missing {
-  return acquired.ok ? { ok: true, ...tell(acquired.running) } : { ok: false, reason: acquired.reason };
+function provided<R extends Running, T extends object>(
+  acquired: Acquired<R>,
+  factsOf: (running: R) => T,
+): ({ readonly ok: true } & T) | Missing {
+  return acquired.ok ? { ok: true, ...factsOf(acquired.running) } : { ok: false, reason: acquired.reason };
 }

@@ -32,13 +32,13 @@ async function thisNode(major: number): Promise<Found> {
   return { from: "the Node that runs this", path: process.execPath };
 }
 
-/** The npm package `node` is a script that installs one of these; they carry the binary. */
+/** The npm package `node` only installs one of these packages, which carry the binary. */
 async function nodeFromNpm(major: number): Promise<Found> {
   const windows = process.platform === "win32";
-  // The name without "bin" was taken for this one platform, and its versions end at 18.
+  // On this platform the name without "bin" belongs to another package, whose versions end at 18.
   const prefix = process.platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
   const name = `${prefix}-${windows ? "win" : process.platform}-${process.arch}`;
-  // Not every platform has every version, so the newest of this major version that there is.
+  // Not every platform has every version, so this takes the newest one of the major version.
   const folder = await cachedPackage(name, String(major));
   return { from: `the npm package ${name}`, path: join(folder, "bin", windows ? "node.exe" : "node") };
 }

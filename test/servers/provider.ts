@@ -1,12 +1,12 @@
-/** What a source came up with: the path `start` works from, and in words where that came from. */
+/** What a source has found: the path for `start`, and its origin in words. */
 export interface Found {
   readonly from: string;
   readonly path: string;
-  /** The folder that holds all of it and still works when copied elsewhere; absent when it has to stay where it is. */
+  /** The folder that contains everything and can be copied elsewhere; undefined if it cannot be moved. */
   readonly movable?: string;
 }
 
-/** One way to get something. `seek` answers with it or throws the reason it cannot be had this way. */
+/** One way to get a program. `seek` returns it, or throws the reason why this way does not work. */
 interface Source {
   readonly name: "machine" | "npm" | "debian";
   seek(): Promise<Found>;
@@ -17,13 +17,13 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-/** A server. One that the tests were only given the address of has no `pid`, `folder`, `kill` and `restart`. */
+/** A server. One that was given by its URL has no `pid`, `folder`, `kill` and `restart`. */
 export interface Server extends Running {
   readonly url: string;
   readonly pid?: number | undefined;
-  /** Its data and its log, until it is stopped. */
+  /** The folder of its data and its log, until it is stopped. */
   readonly folder?: string;
-  /** SIGKILL to the server and all its processes, and the wait until they are gone. */
+  /** Sends SIGKILL to the server and all its processes, and waits until they have ended. */
   kill?(): Promise<void>;
   /** Starts a killed server again, on the same data and the same port. */
   restart?(): Promise<void>;
@@ -35,15 +35,15 @@ export interface Runtime extends Running {
 }
 
 export interface Provider<R extends Running> {
-  /** As messages name it. */
+  /** The name in messages. */
   readonly title: string;
   /** The environment variables: `given` replaces all sources, `from` picks one source by name. */
   readonly env: { readonly given: string; readonly from: string };
-  /** Why this project does not even try on this platform; absent or undefined where it does. */
+  /** The reason why this project does not support the server on this platform; undefined if it does. */
   unsupported?(): string | undefined;
-  /** What the value of the variable `env.given` stands for. */
+  /** Returns the server for the value of the variable `env.given`. */
   given(value: string): Promise<R>;
-  /** Tried in this order: what is there before what has to be fetched. */
+  /** In the order in which they are tried: installed programs before those that must be fetched. */
   readonly sources: readonly Source[];
   start(found: Found): Promise<R>;
 }

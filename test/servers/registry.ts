@@ -9,7 +9,7 @@ import { pgbouncer } from "./postgres/pgbouncer.js";
 import { postgres } from "./postgres/postgres.js";
 import { redis } from "./redis/redis.js";
 
-/** Everything `acquire` can get. A new server is one file like its neighbours and one line here. */
+/** All servers and programs that `acquire` can get. A new one is a file like the others, and one line here. */
 export const providers = {
   dynamodb,
   dynamodbOnDisk,

@@ -31,14 +31,14 @@ describe("a private PostgreSQL", () => {
     if (acquired.ok) await acquired.running.stop();
   });
 
-  test("answers, and is as durable as PostgreSQL can be", async ({ skip }) => {
+  test("answers, and is has the most durable settings", async ({ skip }) => {
     const { url } = serverOf(acquired, skip);
     expect(await query(url, "select 1 as one")).toEqual([{ one: 1 }]);
     expect(await query(url, "show fsync")).toEqual([{ fsync: "on" }]);
     expect(await query(url, "show synchronous_commit")).toEqual([{ synchronous_commit: "on" }]);
   });
 
-  test("gives each caller a database of its own", async ({ skip }) => {
+  test("gives each caller a separate database", async ({ skip }) => {
     const { url } = serverOf(acquired, skip);
     const databases = await Promise.all([freshDatabase(url), freshDatabase(url)]);
     for (const database of databases) await query(database.url, "create table mine (id int)");
@@ -81,12 +81,12 @@ describe("a private PostgreSQL", () => {
     await stop();
   }, 60_000);
 
-  test("leaves nothing behind when its user is killed", async ({ skip }) => {
+  test("leaves nothing behind when the process that started it is killed", async ({ skip }) => {
     privateServerOf(acquired, skip);
     const holder = spawn(process.execPath, [compiled("hold.js"), "postgres"], { stdio: ["ignore", "pipe", "inherit"] });
     const { pid, folder } = await firstLine(holder);
     const all = [pid, ...(await childrenOf(pid))];
-    // A worker of the server's (autovacuum, say) may end by itself between two looks; the server may not.
+    // A worker process of the server (autovacuum, for example) may end by itself meanwhile; the server may not.
     expect(isRunning(pid)).toBe(true);
     expect(all.length).toBeGreaterThan(1);
 
@@ -104,7 +104,7 @@ describe("a private DynamoDB Local", () => {
   test("answers on loopback only, and leaves no process and no folder when it is stopped", async ({ skip }) => {
     const acquired = await acquire("dynamodb");
     const { pid, folder = "", url, stop } = serverOf(acquired, skip);
-    if (pid === undefined) return skip("this server is not ours to stop");
+    if (pid === undefined) return skip("the tests did not start this server, so they cannot stop it");
     onTestFinished(stop);
     const { client, close } = clientOf(url);
     onTestFinished(close);
@@ -137,7 +137,7 @@ describe("Node 24", () => {
 });
 
 describe("acquire", () => {
-  test("says what was tried", async () => {
+  test("reports what was tried", async () => {
     await withVariable("ONCEFLOW_TEST_POSTGRES_URL", "postgres://127.0.0.1:1/nothing", async () => {
       const reason = "ONCEFLOW_TEST_POSTGRES_URL: connect ECONNREFUSED 127.0.0.1:1";
       expect(await acquire("postgres")).toEqual({ ok: false, reason, promised: true });
@@ -148,7 +148,7 @@ describe("acquire", () => {
     });
   });
 
-  test("uses the server it is given, and does not stop it", async ({ skip }) => {
+  test("uses a server that was given by its URL, and does not stop it", async ({ skip }) => {
     const own = await acquire("postgres");
     const { url, stop } = serverOf(own, skip);
     await withVariable("ONCEFLOW_TEST_POSTGRES_URL", url, async () => {
@@ -167,10 +167,10 @@ function serverOf(acquired: Acquired<Server>, skip: (why: string) => never): Ser
   return acquired.ok ? acquired.running : skip(acquired.reason);
 }
 
-/** A server that tests were only given the address of can be neither killed nor stopped. */
+/** Skips the test if the server was given by its URL: then it can be neither killed nor stopped. */
 function privateServerOf(acquired: Acquired<Server>, skip: (why: string) => never) {
   const server = serverOf(acquired, skip);
-  if (!server.kill) skip(`${server.from} is not ours to kill`);
+  if (!server.kill) skip(`${server.from} was not started by the tests, so they cannot kill it`);
   return server as Required<Server> & { readonly pid: number };
 }
 
@@ -192,7 +192,7 @@ async function query(url: string, text: string): Promise<unknown[]> {
   }
 }
 
-/** Node itself runs only the compiled files. */
+/** Node runs the built files only. */
 function compiled(file: string): string {
   const path = fileURLToPath(new URL(`../../.build/test/servers/${file}`, import.meta.url));
   if (!existsSync(path)) throw new Error(`no ${path}: run "npm run build" first`);
@@ -200,9 +200,9 @@ function compiled(file: string): string {
 }
 
 async function firstLine(child: ChildProcess): Promise<{ pid: number; folder: string }> {
-  if (!child.stdout) throw new Error("its output is not piped");
+  if (!child.stdout) throw new Error("the output of the process is not piped");
   for await (const line of createInterface({ input: child.stdout })) return JSON.parse(line) as { pid: number; folder: string };
-  throw new Error("it ended without a word");
+  throw new Error("the process ended without output");
 }
 
 async function withVariable(name: string, value: string, run: () => Promise<void>): Promise<void> {

@@ -9,7 +9,7 @@ export function effect(name: string): string {
   return `done ${name}`;
 }
 
-/** The key has the result of its one effect. */
+/** Asserts that the key has the result of its effect, and that the effect happened once. */
 export async function expectDoneOnce(store: Store, name: string): Promise<void> {
   const again = await once(store, { key: keyOf.of(name) }, () => "a second time");
   expect(again, name).toMatchObject({ status: "replayed", value: `done ${name}` });

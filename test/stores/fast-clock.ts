@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/core/work/clock.js";
 
-/** A clock that runs faster than the real one: what waits for a minute waits for a second, and servers answer in their own time. */
+/** A clock that runs `times` as fast as the real one: a wait of a minute takes a second, while servers keep their own time. */
 export function fastClock(times: number): Clock {
   return {
     now: () => performance.now() * times,

@@ -7,27 +7,27 @@ import { beginOf } from "../../src/testing/contract/ledger/operations.js";
 export interface Broken {
   readonly store: Store;
   readonly proxy: CuttingProxy;
-  /** A new one in every test. */
+  /** A new key in every test. */
   readonly key: string;
 }
 
-/** What is lost: before the server could read it, or on its way back. */
+/** The lost message: the request, before the server reads it, or the server's reply. */
 export const lostThings = ["request", "reply"] as const;
 
 export function beginIn({ key }: Pick<Broken, "key">, owner: string): Begin {
   return beginOf({ key, owner, effect: "atMostOnce", leaseMs: 10_000 });
 }
 
-/** The same of every store, with a server behind a proxy that cuts. `resends`: its driver sends again by itself. */
+/** The tests that all stores with a server share, behind a proxy that cuts connections. `resends`: the driver retries by itself. */
 export function testLostMessages(what: (typeof lostThings)[number], broken: () => Broken, { resends = false } = {}): void {
-  /** Not known, and found when it is sent again; or the driver has done that. */
+  /** Expects that the first send throws NotKnownError, and sends again. A driver that resends does both by itself. */
   async function lost<T>(send: () => Promise<T>): Promise<T> {
     if (resends) return await send();
     await expect(send()).rejects.toThrow(NotKnownError);
     return await send();
   }
 
-  test(`a begin whose ${what} is lost finds the truth when it is sent again`, async () => {
+  test(`a begin whose ${what} is lost has started once when it is sent again`, async () => {
     const { store, proxy, key } = broken();
     const before = proxy.cuts;
     proxy.cutNext(what);
@@ -36,7 +36,7 @@ export function testLostMessages(what: (typeof lostThings)[number], broken: () =
     expect(await store.commit({ ledger: beginIn({ key }, "another") })).toMatchObject({ kind: "running", attempt: 1 });
   });
 
-  test(`a settle whose ${what} is lost finds the truth when it is sent again`, async () => {
+  test(`a settle whose ${what} is lost has settled once when it is sent again`, async () => {
     const { store, proxy, key } = broken();
     await store.commit({ ledger: beginIn({ key }, "me") });
     const to = { state: "completed", outcome: "1" } as const;
@@ -46,7 +46,7 @@ export function testLostMessages(what: (typeof lostThings)[number], broken: () =
     expect((await inspect(store, { key }))?.value).toBe(1);
   });
 
-  test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
+  test(`once calls the handler once if the ${what} of its begin and the ${what} of its settle are lost`, async () => {
     const { store, proxy, key } = broken();
     let calls = 0;
     const before = proxy.cuts;

@@ -6,13 +6,13 @@ import { temporaryFolder } from "../kit/temporary-folder.js";
 
 const folder = temporaryFolder(afterAll);
 
-/** The password and the key of each URL: no message has them. */
+/** The password in each URL. No error message may contain it. */
 const secret = "hunter2";
 const postgres = `postgres://me:${secret}@127.0.0.1:1/db`;
 const dynamodb = `dynamodb://AK:${secret}@eu-central-1/table`;
 const mongodb = `mongodb://me:${secret}@127.0.0.1:1/db`;
 
-describe("the URL is refused by an error of ours that says what is wrong, without its secrets", () => {
+describe("the URL is refused with an onceflow error that says what is wrong and contains no secrets", () => {
   test.for([
     ["memory:?name=a", /nothing more/],
     ["memory:orders", /nothing more/],
@@ -59,7 +59,7 @@ describe("the URL is refused by an error of ours that says what is wrong, withou
   });
 });
 
-describe.skipIf(process.platform === "win32")("a SQLite file that goes away under its store", () => {
+describe.skipIf(process.platform === "win32")("a SQLite file that is deleted or replaced while its store is open", () => {
   test.for(["deleted", "replaced"] as const)("%s: the next write is refused at once, and no effect happens", async (how) => {
     const path = join(folder, `${how}.db`);
     const store = await open(`sqlite:${path}`, { stallMsMax: 0 });

@@ -10,7 +10,7 @@ import { freshDatabase } from "../servers/postgres/databases.js";
 
 describe("open", () => {
   test.each([["mysql://localhost/x"], [""], ["onceflow.db"], ["constructor:"], [undefined]])(
-    "refuses %j and says what is known",
+    "refuses %j and lists the known schemes",
     async (url) => {
       const error = await open(url as string).catch((e: unknown) => e);
       expect(error).toBeInstanceOf(ConfigurationError);
@@ -55,7 +55,7 @@ describe("open", () => {
   });
 
   const postgres = inject("postgres");
-  test.skipIf(!postgres.ok)("refuses a PostgreSQL schema that is newer, and a schema name that is none", async () => {
+  test.skipIf(!postgres.ok)("refuses a PostgreSQL schema that is newer, and an invalid schema name", async () => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     await (await open(`${database.url}?schema=mine`)).close();
     const client = new pg.Client(database.url);
@@ -98,20 +98,20 @@ describe("the process's own store", () => {
       },
     ).trim();
 
-  test("is SQLite in .onceflow/ when nothing is said, and outlives the process", () => {
+  test("is SQLite in .onceflow/ by default, and the next process finds its data", () => {
     const folder = temporaryFolder(onTestFinished);
     expect(run(folder, { ONCEFLOW_URL: "" })).toBe("executed replayed");
     expect(existsSync(join(folder, ".onceflow/onceflow.db"))).toBe(true);
     expect(run(folder, { ONCEFLOW_URL: "" })).toBe("replayed replayed");
   });
 
-  test("is what ONCEFLOW_URL says", () => {
+  test("is the one that ONCEFLOW_URL names", () => {
     const folder = temporaryFolder(onTestFinished);
     expect(run(folder, { ONCEFLOW_URL: "sqlite:./elsewhere.db" })).toBe("executed replayed");
     expect(existsSync(join(folder, "elsewhere.db"))).toBe(true);
   });
 
-  test("is what configure() says, before all", () => {
+  test("is the one that configure() sets, which has priority over ONCEFLOW_URL", () => {
     const folder = temporaryFolder(onTestFinished);
     expect(run(folder, { ONCEFLOW_URL: "sqlite:./elsewhere.db" }, "configured")).toBe("executed replayed");
     expect(existsSync(join(folder, "elsewhere.db"))).toBe(false);

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { letTimePass } from "../kit/real-time.js";
 
 export interface Restarts {
-  /** Handles that the customers share. */
+  /** Store handles that the customers share. */
   readonly stores: readonly [Store, ...Store[]];
   readonly kill: () => Promise<void>;
   readonly restart: () => Promise<void>;
@@ -13,7 +13,7 @@ export interface Restarts {
   readonly kills: number;
 }
 
-/** Customers charge, each key once, while the server is killed and restarted: every key is called once, and nobody hangs. */
+/** Customers charge each key while the server is killed and restarted. Asserts that each key has one effect and that no customer hangs. */
 export async function chargeThroughRestarts({ stores, kill, restart, keys: count, customers, kills }: Restarts): Promise<void> {
   const effects = new EffectLedger({ honoursKeys: false });
   const keys = Array.from({ length: count }, (_, i) => key.of(`restart:${i}`));
@@ -23,14 +23,14 @@ export async function chargeThroughRestarts({ stores, kill, restart, keys: count
   const charging = Array.from({ length: customers }, async (_, i) => {
     const store = stores[i % stores.length] as Store;
     for (let k = keys[next++]; k !== undefined; k = keys[next++]) {
-      // The last keys wait for the last restart: no kill comes when everything is done already.
+      // The last keys wait for the last restart, so that every kill interrupts work.
       while (killed < kills && next > keys.length * ((killed + 1) / (kills + 1))) await letTimePass(5, "polls for the next restart");
       const charge = () =>
         once(store, { key: k, effect: "atMostOnce", leaseMs: 60_000 }, async ({ effectKey, number }) => {
-          await letTimePass(20, "the server dies while some charges are under way");
+          await letTimePass(20, "the server dies while some charges are in progress");
           return effects.call(effectKey, { attempt: number, result: "charged" });
         });
-      // A begin that could not be sent for ten seconds gives up; the customer does not.
+      // A begin fails after ten seconds without a connection. The customer tries again.
       const result = await charge().catch(charge);
       expect(result).toMatchObject({ status: "executed", value: "charged", attempt: 1 });
     }
@@ -39,7 +39,7 @@ export async function chargeThroughRestarts({ stores, kill, restart, keys: count
     for (; killed < kills; killed++) {
       await letTimePass(50 + Math.random() * 100, "a kill comes at a moment that no event chooses");
       await kill();
-      await letTimePass(120, "the server is away for a while");
+      await letTimePass(120, "the server is down for a while");
       await restart();
     }
   })();

@@ -2,8 +2,8 @@ import type pg from "pg";
 import type { SqliteDatabase } from "../../src/stores/sqlite/driver.js";
 
 /**
- * The schema of a SQLite file: its tables and indexes by name. SQLite keeps the statements as they were written, so that two
- * versions of our code differ in white space: each column gets a line of its own instead.
+ * The schema of a SQLite file: its tables and indexes by name. SQLite keeps the text of the statements, whose white space
+ * differs between versions of onceflow, so each column is put on its own line.
  */
 export function sqliteSchema(database: SqliteDatabase): string {
   const sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY type DESC, name";
@@ -11,7 +11,7 @@ export function sqliteSchema(database: SqliteDatabase): string {
   return dumpOf(statements.map((statement) => inLines(statement.sql.replace(/\s+/g, " "))));
 }
 
-/** A table in lines; an index as it is. */
+/** Puts each column of a table on its own line. Indexes stay as they are. */
 function inLines(sql: string): string {
   if (!sql.startsWith("CREATE TABLE")) return sql;
   const start = sql.indexOf("(");

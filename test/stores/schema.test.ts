@@ -12,8 +12,8 @@ import { postgresSchema, sqliteSchema } from "./schema-dump.js";
 ownPostgres();
 
 /**
- * What the migrations come to, as a reader sees it: migrations/schema.sql of the store. A new database and one of any earlier
- * version end with the very same schema.
+ * Compares the result of all migrations with migrations/schema.sql of the store. A new database and an upgraded database of
+ * any earlier version must end with the same schema.
  */
 const stores = join(import.meta.dirname, "../../src/stores");
 const fixtures = join(import.meta.dirname, "../fixtures/0.1.0");
@@ -21,8 +21,9 @@ const folder = mkdtempSync(join(tmpdir(), "onceflow-schema-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const header =
-  "-- What the migrations beside this file come to. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.\n\n";
-const advice = "schema.sql is not what the migrations make: set ONCEFLOW_UPDATE_SCHEMA=1 to write it anew, and read the difference";
+  "-- The schema after all migrations in this folder. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.\n\n";
+const advice =
+  "schema.sql differs from the result of the migrations: set ONCEFLOW_UPDATE_SCHEMA=1 to rewrite it, and review the difference";
 
 function expectCommitted(store: string, schema: string): void {
   const path = join(stores, store, "migrations/schema.sql");
@@ -30,7 +31,7 @@ function expectCommitted(store: string, schema: string): void {
   expect(schema, advice).toBe(readFileSync(path, "utf8").slice(header.length));
 }
 
-/** The migrations up to this version, as its code applied them. */
+/** The migrations up to this version, as that version applied them. */
 function migrationsTo(store: string, version: number): string[] {
   const files = readdirSync(join(stores, store, "migrations")).filter((file) => /^\d{3}-/.test(file));
   return files
@@ -40,19 +41,19 @@ function migrationsTo(store: string, version: number): string[] {
 }
 
 const before = (newest: number) => Array.from({ length: newest - 1 }, (_, i) => i + 1);
-const takenBackTo = (newest: number) => before(newest).filter((version) => version >= versions.oldest);
+const downgradedTo = (newest: number) => before(newest).filter((version) => version >= versions.oldest);
 
-async function bringUpToDate(url: string): Promise<void> {
+async function migrate(url: string): Promise<void> {
   const store = await open(url, { purgeEveryMs: 0, stallMsMax: 0 });
   await store.close();
 }
 
 describe("the schema of SQLite", () => {
-  /** The file's schema, after it was prepared as an earlier version leaves it, and opened. */
+  /** Opens a file that `prepare` has left as an earlier version leaves it, and returns its schema. */
   async function schemaOf(name: string, prepare: (path: string) => Promise<void> | void): Promise<string> {
     const path = join(folder, `${name}.db`);
     await prepare(path);
-    await bringUpToDate(`sqlite:${path}`);
+    await migrate(`sqlite:${path}`);
     const file = openDatabase(path, chooseDriver());
     onTestFinished(() => void file.close());
     return sqliteSchema(file);
@@ -79,15 +80,15 @@ describe("the schema of SQLite", () => {
     expect(schema).toBe(await schemaOf("compared", () => {}));
   });
 
-  test.each(takenBackTo(versions.sqlite))("of a file that was taken back to version %i becomes that of a new one", async (version) => {
-    const schema = await schemaOf(`taken-back-to-${version}`, async (path) => {
-      await bringUpToDate(`sqlite:${path}`);
+  test.each(downgradedTo(versions.sqlite))("of a file that was downgraded to version %i becomes that of a new one", async (version) => {
+    const schema = await schemaOf(`downgraded-to-${version}`, async (path) => {
+      await migrate(`sqlite:${path}`);
       withFile(path, (file) => olderSqlite(file, version));
     });
     expect(schema).toBe(await schemaOf("compared", () => {}));
   });
 
-  test.each(["sqlite.db.gz", "keys/sqlite.db.gz"])("of a file that 0.1.0 has written (%s) becomes that of a new one", async (fixture) => {
+  test.each(["sqlite.db.gz", "keys/sqlite.db.gz"])("of a file that 0.1.0 wrote (%s) becomes that of a new one", async (fixture) => {
     const schema = await schemaOf(fixture.replaceAll("/", "-"), (path) =>
       writeFileSync(path, gunzipSync(readFileSync(join(fixtures, fixture)))),
     );
@@ -96,10 +97,10 @@ describe("the schema of SQLite", () => {
 });
 
 describe.skipIf(!server.ok)("the schema of PostgreSQL", () => {
-  /** The schema of this name, after it was prepared as an earlier version leaves it, and opened. */
+  /** Opens a schema that `prepare` has left as an earlier version leaves it, and returns its definition. */
   async function schemaOf(schema: string, prepare: () => Promise<unknown>): Promise<string> {
     await prepare();
-    await bringUpToDate(`${database.url}?schema=${schema}`);
+    await migrate(`${database.url}?schema=${schema}`);
     return await postgresSchema(direct, schema);
   }
 
@@ -117,19 +118,19 @@ describe.skipIf(!server.ok)("the schema of PostgreSQL", () => {
     expect(found).toBe(await schemaOf("compared", async () => {}));
   });
 
-  test.each(takenBackTo(versions.postgres))(
-    "of a database that was taken back to version %i becomes that of a new one",
+  test.each(downgradedTo(versions.postgres))(
+    "of a database that was downgraded to version %i becomes that of a new one",
     async (version) => {
-      const schema = `taken_back_to_${version}`;
+      const schema = `downgraded_to_${version}`;
       const found = await schemaOf(schema, async () => {
-        await bringUpToDate(`${database.url}?schema=${schema}`);
+        await migrate(`${database.url}?schema=${schema}`);
         await olderPostgres(direct, schema, version);
       });
       expect(found).toBe(await schemaOf("compared", async () => {}));
     },
   );
 
-  test("of a database that 0.1.0 has written becomes that of a new one", async () => {
+  test("of a database that 0.1.0 wrote becomes that of a new one", async () => {
     const found = await schemaOf("onceflow", () => direct.query(readFileSync(join(fixtures, "postgres.sql"), "utf8")));
     expect(found).toBe(await schemaOf("compared", async () => {}));
   });

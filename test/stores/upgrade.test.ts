@@ -9,7 +9,7 @@ import { temporaryFolder } from "../kit/temporary-folder.js";
 import { execute, type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 import { type Built, type Version, version010 } from "./version-0-1-0.js";
 
-/** Both versions in one process, on one database: as two processes of a rolling deployment are. */
+/** Runs both versions in one process, on one database, like two processes of a rolling deployment. */
 const present = { ...main, ...workflows, ...api } as Version;
 const postgres = inject("postgres");
 const folder = temporaryFolder(afterAll);
@@ -62,7 +62,7 @@ async function begin(version: Version, store: Store, id: string): Promise<void> 
   await version.start(orderOf(version), [id], { id, store });
 }
 
-/** Works until the run has ended, which waits for its hook meanwhile. */
+/** Runs a worker until the run, which waits for its hook meanwhile, has ended. */
 async function finish(version: Version, store: Store, id: string): Promise<unknown> {
   const order = orderOf(version);
   const worker = await version.work(store, { workflows: [order], pollMs: 20 });
@@ -96,20 +96,20 @@ describe.for([
     expect(await ask(present, store, `${kind} second`)).toEqual(["executed", "by the new one"]);
     await begin(present, store, `${kind} run of the new one`);
 
-    // The process that was there before goes on; and one that restarts opens the store again.
+    // The process that was there before continues, and a restarted process opens the store again.
     expect(await ask(former, before, `${kind} second`)).toEqual(["replayed", "by the new one"]);
     expect(await ask(former, before, `${kind} third`)).toEqual(["executed", "by 0.1.0"]);
     const restarted = await opened(former, url);
     expect(await ask(former, restarted, `${kind} second`)).toEqual(["replayed", "by the new one"]);
     expect(await ask(present, store, `${kind} third`)).toEqual(["replayed", "by 0.1.0"]);
 
-    // Each finishes what the other has begun.
+    // Each version finishes what the other has begun.
     expect(await finish(former, restarted, `${kind} run of the new one`)).toEqual([`${kind} run of the new one charged`, "said"]);
     expect(await finish(present, store, `${kind} run of 0.1.0`)).toEqual([`${kind} run of 0.1.0 charged`, "said"]);
     expect([...effects].filter(([name, times]) => name.startsWith(kind) && times !== 1)).toEqual([]);
   }, 120_000);
 
-  test("rollback: 0.1.0 opens a database that the new version has made", async ({ skip }) => {
+  test("rollback: 0.1.0 opens a database that the new version created", async ({ skip }) => {
     const url = urlOf("rollback", skip);
     const store = await opened(present, url);
     expect(await ask(present, store, `${kind} made`)).toEqual(["executed", "by the new one"]);
@@ -120,7 +120,7 @@ describe.for([
     expect(await finish(former, after, `${kind} run after a rollback`)).toEqual([`${kind} run after a rollback charged`, "said"]);
   }, 120_000);
 
-  test("what a version after this one has added does not keep this one out", async ({ skip }) => {
+  test("a database with additions of a later version can still be opened", async ({ skip }) => {
     const url = urlOf("later", skip);
     const store = await opened(present, url);
     if (kind === "sqlite") {
@@ -141,7 +141,7 @@ describe.for([
   }, 120_000);
 });
 
-test("a role without the right to change tables: `onceflow migrate` by their owner brings them up to date first", async ({ skip }) => {
+test("a role that may not alter tables can open the store after their owner has run `onceflow migrate`", async ({ skip }) => {
   if (typeof built === "string") return skip(built);
   if (!postgres.ok) return skip(postgres.reason);
   const url = `${database?.url}?schema=separate`;

@@ -15,7 +15,7 @@ export interface Built {
   remove(): Promise<void>;
 }
 
-/** Version 0.1.0, built from its commit into a folder of its own; or why it cannot be had here. */
+/** Builds version 0.1.0 from its commit in a temporary folder. Returns the reason if that is not possible here. */
 export async function version010(): Promise<Built | string> {
   const folder = await mkdtemp(join(tmpdir(), "onceflow-0.1.0-"));
   const remove = () => rm(folder, { recursive: true, force: true });

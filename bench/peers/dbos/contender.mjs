@@ -41,7 +41,7 @@ export async function open({ url, hooks, poolSize = 20 }) {
 
   await DBOS.launch();
   return {
-    // A direct call answers after the outcome's commit, without polling for it.
+    // A direct call returns after the commit of the outcome, without polling for it.
     run: () => threeSteps(1),
     longRun: (steps) => manySteps(steps),
     sleep: (index, dueAt) => DBOS.startWorkflow(sleeper)(index, dueAt),

@@ -5,8 +5,8 @@ import { OpenWorkflow } from "openworkflow";
 export async function open({ url, folder, hooks, poolSize = 10, concurrency = 50 }) {
   const backend = url ? await onPostgres(url, poolSize) : await onSqlite(folder);
 
-  // Its own handle looks for the result once a second. To see the end of a run as soon as it is durable, and not
-  // before, the write that completes it is watched instead.
+  // The handle of OpenWorkflow polls for the result once a second. To see the end of a run as soon as it is durable, and not
+  // before, this watches the write that completes it.
   const waiting = new Map();
   const complete = backend.completeWorkflowRun.bind(backend);
   backend.completeWorkflowRun = async (params) => {
@@ -44,7 +44,7 @@ export async function open({ url, folder, hooks, poolSize = 10, concurrency = 50
   await worker.start();
 
   let started = 0;
-  const toItsEnd = (workflow, input) =>
+  const runToEnd = (workflow, input) =>
     new Promise((resolve, reject) => {
       started += 1;
       const id = started;
@@ -52,8 +52,8 @@ export async function open({ url, folder, hooks, poolSize = 10, concurrency = 50
       workflow.run({ ...input, id }).catch(reject);
     });
   return {
-    run: () => toItsEnd(threeSteps, {}),
-    longRun: (steps) => toItsEnd(manySteps, { steps }),
+    run: () => runToEnd(threeSteps, {}),
+    longRun: (steps) => runToEnd(manySteps, { steps }),
     sleep: (index, dueAt) => sleeper.run({ index, dueAt }),
     async close() {
       await worker.stop();
@@ -74,7 +74,7 @@ async function onPostgres(url, poolSize) {
 async function onSqlite(folder) {
   const { BackendSqlite } = await import("openworkflow/sqlite");
   const backend = BackendSqlite.connect(join(folder, "openworkflow.db"));
-  // It sets WAL itself; the rest is SQLite's default, said here so that no build of it can mean another.
+  // It sets WAL itself. The rest is SQLite's default, set here because a build of SQLite may have another one.
   backend.db.exec("PRAGMA synchronous = FULL");
   return backend;
 }

@@ -2,12 +2,12 @@ import { IdempotencyConfig, makeIdempotent } from "@aws-lambda-powertools/idempo
 import { CachePersistenceLayer } from "@aws-lambda-powertools/idempotency/cache";
 import { createClient } from "@redis/client";
 
-/** As its guide shows it: a function made idempotent on its first argument, on one connection. */
+/** As the guide of Powertools shows it: a function that is idempotent by its first argument, on one connection. */
 export async function open(url, result) {
   const client = createClient({ url });
   await client.connect();
   const config = new IdempotencyConfig({});
-  // Without it, every call would print that the time left is not known.
+  // Without this, every call would print a warning that the remaining time is not known.
   config.registerLambdaContext({ getRemainingTimeInMillis: () => 10_000 });
   const persistenceStore = new CachePersistenceLayer({ client });
   const work = makeIdempotent(async () => result, { persistenceStore, config });

@@ -8,7 +8,7 @@ import { startServer } from "./server.mjs";
 
 const startMsMax = 60_000;
 
-/** See Contender in bench/workflow/contender.ts. The server is a process of its own; services and callers are this one. */
+/** See Contender in bench/workflow/contender.ts. The server is a separate process; services and callers run in this one. */
 export async function open({ folder, hooks }) {
   const thread = new Worker(new URL("./three-steps.mjs", import.meta.url));
   const [threeSteps] = await once(thread, "message");
@@ -19,7 +19,7 @@ export async function open({ folder, hooks }) {
   for (const uri of [threeSteps, rest]) await poll(() => register(server, uri));
   const client = clients.connect({ url: server.ingress });
   const bench = client.serviceClient({ name: "bench" });
-  // Registered is not yet ready: the first call waits until its partition has a leader.
+  // A registered service is not ready yet: the first call waits until its partition has a leader.
   await poll(async () => (await bench.threeSteps(0)) === 3);
   return {
     serverPid: server.pid,
@@ -53,7 +53,7 @@ function sleepers(hooks) {
     await ctx.sleep(Math.max(0, dueAt - Date.now()));
     hooks.woke(index);
   };
-  // It keeps a connection open for a sleeping call, of which it has a limited number, unless told to let go at once.
+  // By default it keeps a connection open for a sleeping call, and the number of connections is limited. This closes it at once.
   return restate.service({ name: "sleepers", handlers: { sleeper }, options: { inactivityTimeout: 0 } });
 }
 

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
 
-/** The server from its npm package, with its own defaults but for addresses and the number of partitions. */
+/** The server from its npm package, with its defaults except for addresses and the number of partitions. */
 export async function startServer({ folder, partitions }) {
   const [ingress, admin, node] = [await freePort(), await freePort(), await freePort()];
   const name = `@restatedev/restate-server-${process.platform}-${process.arch}/bin/restate-server`;

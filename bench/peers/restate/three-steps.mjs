@@ -2,7 +2,7 @@ import { parentPort } from "node:worker_threads";
 import * as restate from "@restatedev/restate-sdk";
 import { serve } from "./serve.mjs";
 
-/** On a thread of its own, because Restate's callers and services usually do not share one: it is faster that way. */
+/** Runs on its own thread, because callers and services of Restate usually do not share one: that is faster. */
 const bench = restate.service({
   name: "bench",
   handlers: {

@@ -9,6 +9,7 @@ import { writeWhole } from "../write-whole.js";
 
 interface Options {
   readonly to?: "yaml" | "json";
+  readonly format?: "yaml" | "json";
   readonly output?: string;
   readonly json?: boolean;
 }
@@ -21,12 +22,16 @@ export function addConvert(program: Command): void {
     .addOption(
       new Option("--to <format>", "target format (default: by the name of --output, else the other format)").choices(["yaml", "json"]),
     )
+    .addOption(new Option("--format <format>", "the same as --to").choices(["yaml", "json"]))
     .option("-o, --output <file>", "write to this file instead of standard output")
     .option("--json", "print the report as JSON; requires --output")
     .action(convert);
 }
 
-async function convert(file: string, { to, output, json }: Options): Promise<void> {
+async function convert(file: string, { to: wanted, format, output, json }: Options): Promise<void> {
+  const to = wanted ?? format;
+  if (wanted !== undefined && format !== undefined && wanted !== format)
+    throw new InvalidInputError("format", `--to ${wanted} and --format ${format} name different formats; use one of them`);
   if (json && output === undefined) throw new InvalidInputError("json", "requires --output: without it the converted document is printed");
   const target = to ?? formatOf(output) ?? (formatOf(file) === "json" ? "yaml" : "json");
   const text = await documentText(file);

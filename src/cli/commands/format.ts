@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { type Finding, formatFlow } from "../../exports/graph.js";
+import { addSettingsOptions, type DocumentOptions, pathsFrom, settingsFor } from "../document-options.js";
 import { exitFound } from "../exit-codes.js";
 import { flowFiles } from "../flow-files.js";
 import { columns, counted, print, printJson, progress } from "../output.js";
@@ -7,19 +8,19 @@ import { documentText } from "../read-text.js";
 import { findingLines } from "../show-findings.js";
 import { writeWhole } from "../write-whole.js";
 
-interface Options {
+interface Options extends Pick<DocumentOptions, "config" | "verbose"> {
   readonly check?: boolean;
   readonly json?: boolean;
 }
 
 export function addFormat(program: Command): void {
-  program
+  const command = program
     .command("format")
     .description("Format flow documents; comments are kept")
-    .argument("<paths...>", "files, or folders with .flowdsl.yaml, .yml and .json files")
+    .argument("[paths...]", "files, or folders with .flowdsl.yaml, .yml and .json files (default: `paths` of .flowdslrc)")
     .option("--check", "change nothing; exit code 1 if a file is not formatted")
-    .option("--json", "print JSON")
-    .action(format);
+    .option("--json", "print JSON");
+  addSettingsOptions(command).action(format);
 }
 
 interface Done {
@@ -28,8 +29,8 @@ interface Done {
   readonly findings: readonly Finding[];
 }
 
-async function format(paths: readonly string[], { check = false, json }: Options): Promise<void> {
-  const files = flowFiles(paths);
+async function format(paths: readonly string[], { check = false, json, ...options }: Options): Promise<void> {
+  const files = flowFiles(pathsFrom(paths, await settingsFor(options)));
   const bar = progress(files.length);
   const done: Done[] = [];
   for (const file of files) {

@@ -8,6 +8,7 @@ import { addFormat } from "./format.js";
 import { addGenerate } from "./generate.js";
 import { addKeys } from "./keys.js";
 import { addMigrate } from "./migrate.js";
+import { addNodes } from "./nodes.js";
 import { addRun } from "./run.js";
 import { addRuns } from "./runs.js";
 import { addTrigger } from "./trigger.js";
@@ -20,6 +21,7 @@ export const commands: readonly ((program: Command) => void)[] = [
   addFormat,
   addGenerate,
   addRun,
+  addNodes,
   addTrigger,
   addExecutions,
   addDeadLetters,

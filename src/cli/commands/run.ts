@@ -1,10 +1,11 @@
 import { Console } from "node:console";
 import { type Command, Option } from "commander";
 import { leaseMsMax, leaseMsMin } from "../../core/ledger/options.js";
-import { createRuntime, type FlowPlan, type Runtime, type Substitute } from "../../exports/graph.js";
+import { createRuntime, type FlowPlan, type LoadOptions, type Runtime, type Substitute } from "../../exports/graph.js";
 import { InvalidInputError, type Store } from "../../exports/index.js";
 import type { Served } from "../../exports/server.js";
 import { substituteNames } from "../../graph/plan/substitutes.js";
+import { addDocumentOptions, type DocumentOptions, loadOptionsFrom, pathsFrom, settingsFor } from "../document-options.js";
 import { eventLines } from "../event-lines.js";
 import { exitFound } from "../exit-codes.js";
 import { loadNodes, type NodesModule } from "../load-nodes.js";
@@ -16,8 +17,9 @@ import { payloadOf } from "../payload-argument.js";
 import { tokenOf } from "../token.js";
 import { untilStopped } from "../until-stopped.js";
 
-interface Options {
-  readonly nodes: string;
+interface Options extends DocumentOptions {
+  readonly nodes?: string;
+  readonly registry?: string;
   readonly store?: string;
   readonly partial?: boolean;
   readonly streams?: "refuse" | "store";
@@ -38,11 +40,15 @@ interface Options {
 }
 
 export function addRun(program: Command): void {
-  program
+  const command = program
     .command("run")
     .description("Run flows with your nodes until stopped; with --port, serve the HTTP API")
-    .argument("<paths...>", "files, or folders with .flowdsl.yaml, .yml and .json files")
-    .requiredOption("--nodes <file>", "TypeScript or JavaScript module that exports `nodes`: an object keyed by operationId, or an array")
+    .argument("[paths...]", "files, or folders with .flowdsl.yaml, .yml and .json files (default: `paths` of .flowdslrc)")
+    .option("--nodes <file>", "TypeScript or JavaScript module that exports `nodes`: an object keyed by operationId, or an array")
+    .option(
+      "--registry <file>",
+      "registry of node servers, which have the nodes that are not in --nodes (default: `registry` of .flowdslrc)",
+    )
     .addOption(storeOption())
     .option("--partial", "allow missing nodes, which other processes run")
     .addOption(
@@ -69,24 +75,31 @@ export function addRun(program: Command): void {
     .option("--entry <node>", "entry point to trigger (required if several)")
     .option("--key <key>", "idempotency key: triggering again with the same key returns the first execution")
     .option("--wait", "with --trigger: exit when the execution ends; exit code 1 if it has dead letters")
-    .option("--json", "print events as JSON, one object per line")
-    .action(run);
+    .option("--json", "print events as JSON, one object per line");
+  addDocumentOptions(command).action(run);
 }
 
 async function run(paths: readonly string[], options: Options): Promise<void> {
   if (options.wait && options.trigger === undefined) throw new InvalidInputError("wait", "requires --trigger");
   // Standard output must contain only JSON lines: what nodes print with console goes to standard error.
   if (options.json) globalThis.console = new Console(process.stderr);
-  const documents = await loadPlans(paths);
+  const settings = await settingsFor(options);
+  const load = loadOptionsFrom(options, settings);
+  const documents = await loadPlans(pathsFrom(paths, settings), load);
   const payload = options.trigger === undefined ? undefined : await payloadOf(options.trigger);
   const token = options.port === undefined ? undefined : await tokenOf(options.tokenFile);
-  const loaded = await loadNodes(options.nodes);
+  const loaded: NodesModule = options.nodes === undefined ? { nodes: {} } : await loadNodes(options.nodes);
   const stop = untilStopped();
   try {
     await withStore(options.store, { create: true }, async (store) => {
       // Nodes that start a workflow wait for its result, so this process must also run a workflow worker.
       if (loaded.workflows) await (await import("../../exports/workflow.js")).work(store, { workflows: Object.values(loaded.workflows) });
-      const runtime = await runtimeOf(store, documents, loaded, options);
+      const runtime = await runtimeOf(store, documents, loaded, {
+        ...options,
+        registry: options.registry ?? settings.registry,
+        substitute: options.substitute ?? settings.substitutes,
+        load,
+      });
       let server: Served | undefined;
       try {
         await printEvents(runtime, options);
@@ -104,16 +117,24 @@ async function run(paths: readonly string[], options: Options): Promise<void> {
   }
 }
 
+interface RuntimeSettings extends Omit<Options, "substitute" | "registry"> {
+  readonly registry: string | undefined;
+  readonly substitute: readonly Substitute[] | undefined;
+  readonly load: LoadOptions;
+}
+
 async function runtimeOf(
   store: Store,
   documents: readonly FlowPlan[],
   loaded: NodesModule,
-  { partial, streams, substitute, privateWebhooks, concurrency, leaseMs }: Options,
+  { registry, partial, streams, substitute, privateWebhooks, concurrency, leaseMs, load }: RuntimeSettings,
 ): Promise<Runtime> {
   return await createRuntime({
     store,
     documents,
     ...loaded,
+    ...load,
+    ...(registry === undefined ? {} : { registry }),
     ...(partial === undefined ? {} : { partial }),
     ...(streams === undefined ? {} : { streams }),
     ...(substitute === undefined ? {} : { substitutes: substitute }),

@@ -4,15 +4,18 @@ import { InvalidInputError } from "../../exports/index.js";
 import { sentBy } from "../../graph/runtime/flows/routes.js";
 import { apiClient } from "../api-client.js";
 import { withClientRuntime } from "../client-runtime.js";
+import { addDocumentOptions, type DocumentOptions, loadOptionsFrom, settingsFor } from "../document-options.js";
 import { exitFound } from "../exit-codes.js";
 import { loadPlans } from "../load-plans.js";
 import { storeOption } from "../open-store.js";
 import { print, printJson } from "../output.js";
 import { payloadOf } from "../payload-argument.js";
 import { tokenOf } from "../token.js";
+import { usableRegistry } from "../usable-registry.js";
 
-interface Options {
+interface Options extends DocumentOptions {
   readonly file?: readonly string[];
+  readonly registry?: string;
   readonly store?: string;
   readonly url?: string;
   readonly tokenFile?: string;
@@ -23,12 +26,13 @@ interface Options {
 }
 
 export function addTrigger(program: Command): void {
-  program
+  const command = program
     .command("trigger")
     .description("Trigger a flow: send it a packet, which a process that runs the flow delivers")
     .argument("<flow>", "id of the flow")
     .argument("[payload]", 'JSON, @file, or - for standard input (default: "{}")')
-    .option("--file <paths...>", "document of the flow (required without --url)")
+    .option("--file <paths...>", "document of the flow (default: `paths` of .flowdslrc; required without --url)")
+    .option("--registry <file>", "registry of node servers: sources that it has check their payload themselves")
     .option("--key <key>", "idempotency key: triggering again with the same key returns the first execution")
     .option("--entry <node>", "entry point to trigger (required if several)")
     .option(
@@ -39,8 +43,8 @@ export function addTrigger(program: Command): void {
     .addOption(storeOption())
     .option("--url <server>", "send the packet through the HTTP API of this server instead of the store")
     .option("--token-file <file>", "file with the server's token (or set ONCEFLOW_TOKEN)")
-    .option("--json", "print JSON")
-    .action(trigger);
+    .option("--json", "print JSON");
+  addDocumentOptions(command).action(trigger);
 }
 
 interface TriggerReport {
@@ -62,12 +66,18 @@ async function trigger(flow: string, argument: string | undefined, options: Opti
 
 type Payload = Awaited<ReturnType<typeof payloadOf>>;
 
-async function byStore(flow: string, payload: Payload, waitMs: number, { file = [], store, key, entry }: Options): Promise<TriggerReport> {
+async function byStore(flow: string, payload: Payload, waitMs: number, options: Options): Promise<TriggerReport> {
+  const { store, key, entry } = options;
+  const settings = await settingsFor(options);
+  const file = options.file ?? settings.paths ?? [];
   if (file.length === 0)
     throw new InvalidInputError("file", "trigger requires the flow's document (--file) or a server that runs it (--url)");
-  const documents = await loadPlans(file);
-  for (const plan of documents) if (plan.id === flow) checkSource(plan, entry, payload);
-  return await withClientRuntime({ store, documents, create: true }, async (runtime) => {
+  const load = loadOptionsFrom(options, settings);
+  const documents = await loadPlans(file, load);
+  const registry = options.registry ?? settings.registry;
+  const remote = registry === undefined ? undefined : (await usableRegistry(registry)).nodes;
+  for (const plan of documents) if (plan.id === flow) checkSource(plan, entry, payload, (operationId) => remote?.has(operationId) ?? false);
+  return await withClientRuntime({ store, documents, create: true, load }, async (runtime) => {
     const plan = runtime.plan(flow);
     if (plan?.entries.some(({ delivery }) => delivery.mode === "direct"))
       throw new InvalidInputError(
@@ -91,11 +101,16 @@ async function byStore(flow: string, payload: Payload, waitMs: number, { file = 
  * Rejects a payload that `run --trigger` would reject. A source without a node passes its payload on unchanged, so the payload
  * must match the packet that the source sends; a source with a node must declare its input in the document.
  */
-function checkSource({ entries, nodes }: FlowPlan, entry: string | undefined, payload: Payload): void {
+function checkSource(
+  { entries, nodes }: FlowPlan,
+  entry: string | undefined,
+  payload: Payload,
+  isRemote: (operationId: string) => boolean,
+): void {
   const entered = entries.filter(({ node }) => entry === undefined || node === entry);
   const [only, second] = entered;
   const source = only && second === undefined && only.packet === undefined ? nodes.get(only.node) : undefined;
-  const type = source?.kind === "source" ? sentBy(source) : undefined;
+  const type = source?.kind === "source" && !isRemote(source.operationId) ? sentBy(source) : undefined;
   const problems = type?.check(payload) ?? [];
   if (problems.length === 0) return;
   const why = problems.map(({ pointer, message }) => `${pointer || "/"} ${message}`).join("; ");

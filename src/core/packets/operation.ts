@@ -54,6 +54,11 @@ export interface NewPacket {
   readonly delayMs: number;
   /** A history that says what is wrong with the packet: it becomes a dead letter at once. */
   readonly failed?: string;
+  /**
+   * The ports of joins, `node.port`, that this packet or packets that follow from it may fill, always in the same order. Undefined: not
+   * known, as for a packet of an earlier version. While an execution has such packets, its joins wait until it ends.
+   */
+  readonly reach?: readonly string[];
   /** The sender has a free slot: the packet is claimed in the commit that sends it, if nothing holds it. */
   readonly claim: boolean;
 }
@@ -74,6 +79,8 @@ export interface NewPart {
   readonly port: string;
   /** All ports of the node. The joined packet gets the key of the first port, in this order, whose part has a key. */
   readonly ports: readonly string[];
+  /** Ports without which the node can be called, once no packet can fill them any more. */
+  readonly optional?: readonly string[];
   /** How long the part waits for the others. */
   readonly waitMs: number;
 }
@@ -168,7 +175,10 @@ export type Placed =
    */
   | { readonly kind: "dead" };
 
-/** A packet that waited for another packet and is now due, acknowledged, dead or closed. */
+/**
+ * A packet that waited for another packet and is now due, acknowledged, dead or closed. `closed`: a part was removed, because a port
+ * that its node needs cannot be filled any more.
+ */
 export interface Woken {
   readonly no: number;
   readonly queue: string;
@@ -290,6 +300,11 @@ export interface PacketBackend {
   /** All packets of an execution that are in the store, in any state. */
   packetsOf(execution: number, limit: number): Promise<readonly PacketRecord[]>;
   counts(): Promise<readonly QueueCount[]>;
+  /**
+   * Optional: prepares the place where the keys of a flow are stored. `collection`: the name that the flow's document asks for. Throws
+   * ConfigurationError if the place is not possible, or belongs to another flow.
+   */
+  prepareKeys?(flow: string, collection?: string): Promise<void>;
   flowState(flow: string): Promise<FlowState>;
   setFlowState(flow: string, state: FlowState): Promise<void>;
   /** Removes expired executions and dead letters. Returns how many. */

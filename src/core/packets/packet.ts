@@ -116,6 +116,10 @@ export interface ExecutionNote {
     | "dropped"
     | "joinTimeout"
     | "joinClosed"
+    /** A part was removed, because a port that its node needs (`about`) cannot be filled any more. The node is not called. */
+    | "joinSkipped"
+    /** The node is called without its optional ports `about`: they cannot be filled any more. */
+    | "joinReleased"
     | "reinjected"
     | "discarded"
     | "skipped"

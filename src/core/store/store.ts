@@ -171,7 +171,7 @@ export function requireTransactions({ name, capabilities }: Pick<Store, "name" |
 export function requireRuns({ name, runs }: Pick<Backend, "name" | "runs">): RunBackend {
   if (runs !== undefined) return runs;
   throw new ConfigurationError(
-    `[onceflow] [${name}] this store does not support workflows; use one that does (sqlite:, postgres://, memory:)`,
+    `[onceflow] [${name}] this store does not support workflows; use one that does (sqlite:, postgres://, memory:, mongodb:// with a replica set)`,
     { code: "MISSING_CAPABILITY" },
   );
 }

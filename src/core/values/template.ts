@@ -1,7 +1,8 @@
 import { InvalidInputError } from "../errors/errors.js";
 import { isPlainObject } from "./plain-object.js";
 
-type Part = { readonly literal: string } | { readonly path: readonly string[] };
+/** A piece of a template: text, or the path of a placeholder. */
+export type TemplatePart = { readonly literal: string } | { readonly path: readonly string[] };
 
 const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g;
 const pathShape = /^[A-Za-z_$][\w$-]*(\.[\w$-]+)*$/;
@@ -17,7 +18,7 @@ export interface Template {
 }
 
 export function parseTemplate(text: string): Template {
-  const parts = parse(text);
+  const parts = templateParts(text);
   return {
     fill: (context) => parts.map((part) => ("literal" in part ? part.literal : valueAt(context, part.path))).join(""),
     paths: parts.flatMap((part) => ("path" in part ? [part.path] : [])),
@@ -32,10 +33,11 @@ export function compileTemplate(text: string): Template["fill"] {
   return template.fill;
 }
 
-function parse(text: unknown): readonly Part[] {
+/** Splits a template into literals and paths. Throws InvalidInputError for braces that do not form a {{path}}. */
+export function templateParts(text: unknown, charsMax = templateCharsMax): readonly TemplatePart[] {
   if (typeof text !== "string" || text === "") throw new InvalidInputError("template", "must be a non-empty string");
-  if (text.length > templateCharsMax) throw new InvalidInputError("template", `is longer than ${templateCharsMax} characters`);
-  const parts: Part[] = [];
+  if (text.length > charsMax) throw new InvalidInputError("template", `is longer than ${charsMax} characters`);
+  const parts: TemplatePart[] = [];
   let end = 0;
   for (const match of text.matchAll(placeholder)) {
     const path = match[1] ?? "";

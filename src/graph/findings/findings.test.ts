@@ -55,7 +55,14 @@ const inB: readonly Case[] = [
   ],
   ["FLOW_BAD_NUMBER", "kind: action", "kind: action, settings: { account: «12345678901234567890 }", "/nodes/Charge/settings/account"],
   ["FLOW_BAD_TYPE", "operationId: charge", "operationId: «12", "/nodes/Charge/operationId"],
-  ["FLOW_BAD_TYPE", "  - from: Take\n    to: Charge", "  - «just a text\n  - from: Take\n    to: Charge", "/edges/0"],
+  ["FLOW_BAD_TYPE", "  - from: Take\n    to: Charge", "  - «12\n  - from: Take\n    to: Charge", "/edges/0"],
+  ["FLOW_BAD_REF", "  - from: Take\n    to: Charge", "  - «just a text\n  - from: Take\n    to: Charge", "/edges/0"],
+  [
+    "FLOW_IGNORED_KEYWORD",
+    "total: { type: number }",
+    "total: { type: array, prefixItems: «[{ type: string }] }",
+    "/components/packets/Order/properties/total/prefixItems",
+  ],
   ["FLOW_BAD_TYPE", "    to: Charge", "    to: Charge\n    ? «[a, b]\n    : c", "/edges/0"],
   ["FLOW_BAD_VALUE", "kind: action", "kind: «acton", "/nodes/Charge/kind", 'did you mean "action"?'],
   ["FLOW_BAD_VALUE", "mode: durable", "mode: durable, priority: «11", "/edges/0/delivery/priority"],
@@ -93,13 +100,13 @@ const inB: readonly Case[] = [
     "components:",
     "  - «from: Charge\n    to: Take\n    delivery: { mode: direct }\ncomponents:",
     "/edges/1",
-    "remove one of its edges, or trigger a second flow",
+    "remove one of its edges, or move the repeated part into a flow of its own and run it from a node of kind subworkflow",
   ],
   ["FLOW_NO_TOPIC", "{ mode: durable,", "«{ mode: stream,", "/edges/0/delivery"],
   ["FLOW_BAD_SCHEMA", "type: number", "type: «nummer", "/components/packets/Order/properties/total/type"],
   ["FLOW_BAD_SCHEMA", "total: { type: number }", "total: { pattern: «'(' }", "/components/packets/Order/properties/total/pattern"],
   ["FLOW_BAD_SCHEMA", "Order: { type: object,", 'Order: «{ allOf: [{ $ref: "#/components/packets/Order" }],', "/components/packets/Order"],
-  ["FLOW_BAD_EXPRESSION", "    delivery:", "    when: «payload.items.size() > 1\n    delivery:", "/edges/0/when"],
+  ["FLOW_BAD_EXPRESSION", "    delivery:", "    when: «payload.items.sort() > 1\n    delivery:", "/edges/0/when"],
   ["FLOW_BAD_EXPRESSION", "    delivery:", "    when: «payload.total >\n    delivery:", "/edges/0/when"],
   ["FLOW_BAD_TEMPLATE", '"{{payload.id}}-charge"', '«"{{payload.id-charge"', "/edges/0/delivery/idempotencyKey"],
   ["FLOW_BAD_TEMPLATE", '"{{payload.id}}-charge"', '«"{{packet.id}}-charge"', "/edges/0/delivery/idempotencyKey"],
@@ -120,7 +127,14 @@ const inB: readonly Case[] = [
   ["FLOW_NO_KIND", "{ operationId: charge, kind: action,", "«{ operationId: charge,", "/nodes/Charge"],
   ["FLOW_WEAK_STORE", "mode: durable", "mode: durable, store: «redis", "/edges/0/delivery/store"],
   ["FLOW_FIELD_NOT_USED", "mode: durable", "mode: durable, topic: «orders", "/edges/0/delivery/topic"],
-  ["FLOW_UNSUPPORTED", "    delivery:", "    protocol: «grpc\n    delivery:", "/edges/0/protocol"],
+  ["FLOW_UNSUPPORTED", "    delivery:", "    protocol: «nats\n    delivery:", "/edges/0/protocol"],
+  [
+    "FLOW_PROTOCOL",
+    "kind: action, inputs: { in: { packet: Order } } }\nedges:\n  - from: Take\n    to: Charge\n",
+    "kind: action, runtime: { supports: [http] } }\nedges:\n  - from: Take\n    to: Charge\n    protocol: «grpc\n",
+    "/edges/0/protocol",
+    "choose one of these, or add it to `supports`",
+  ],
   ["FLOW_FIELD_NOT_USED", ', idempotencyKey: "{{payload.id}}-charge" }', ", idempotencyTtl: «P7D }", "/edges/0/delivery/idempotencyTtl"],
   [
     "FLOW_BAD_VALUE",
@@ -164,13 +178,13 @@ const inB: readonly Case[] = [
   [
     "FLOW_REMOTE_NOT_LOADED",
     "components:",
-    'asyncapi: «https://example.org/a.json\nx-used: "asyncapi#/components/messages/Order"\ncomponents:',
+    'asyncapi: «https://example.org/a.json\ncomponents:\n  events: { Placed: { payload: { $ref: "asyncapi#/components/messages/Order" } } }',
     "/asyncapi",
   ],
   [
     "FLOW_UNREADABLE",
     "components:",
-    'asyncapi: «./not-there.yaml\nx-used: "asyncapi#/components/messages/Order"\ncomponents:',
+    'asyncapi: «./not-there.yaml\ncomponents:\n  events: { Placed: { payload: { $ref: "asyncapi#/components/messages/Order" } } }',
     "/asyncapi",
   ],
 ];
@@ -243,6 +257,7 @@ const elsewhere: Readonly<Record<string, string>> = {
   FLOW_MORE_ERRORS: "load.test.ts",
   FLOW_MORE_WARNINGS: "load.test.ts",
   FLOW_NOT_FORMATTED: "format.test.ts",
+  FLOW_UNKNOWN_SERVER: "load-registry.test.ts",
 };
 
 test("every code has a case", () => {

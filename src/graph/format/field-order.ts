@@ -44,10 +44,11 @@ const shapes: readonly (readonly [RegExp, readonly string[]])[] = [
 /** The order of the fields of the map at this pointer; undefined if the order is not changed. */
 export const orderAt = (pointer: string): readonly string[] | undefined => shapes.find(([shape]) => shape.test(pointer))?.[1];
 
-/** A stable sort: items that are not in `order` follow in their original order. */
+/** A stable sort: merge keys first; items that are not in `order` follow in their original order. */
 export function inOrder<T>(items: readonly T[], nameOf: (item: T) => string, order: readonly string[]): readonly T[] {
   const rank = (item: T) => {
-    const at = order.indexOf(nameOf(item));
+    const name = nameOf(item);
+    const at = name === "<<" ? -2 : order.indexOf(name);
     return at === -1 ? order.length : at;
   };
   return items.toSorted((a, b) => rank(a) - rank(b));

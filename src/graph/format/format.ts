@@ -33,7 +33,9 @@ export function formatFlow(text: string, { file = "flow.yaml" }: TextOptions = {
   const findings = new Findings(defaultLimits.findingsMax);
   const tree = loadTree({ text, file }, defaultLimits, findings);
   if (tree === undefined) return { text, changed: false, findings: findings.list(file) };
-  const attempts = /\.json$/i.test(file) ? [() => jsonText(ordered(tree, ""))] : [() => yamlText(text, true), () => yamlText(text, false)];
+  const attempts = /\.json$/i.test(file)
+    ? [() => jsonText(ordered(tree, ""))]
+    : [() => yamlText(text, "all"), () => yamlText(text, "below the top"), () => yamlText(text, "none")];
   for (const attempt of attempts) {
     const formatted = withEndsOf(text, attempt());
     if (formatted !== undefined && isSame(text, tree, formatted, file))
@@ -75,12 +77,15 @@ function ordered(tree: Tree, pointer: string): unknown {
   return Object.fromEntries(entries.map(([name, { value }]) => [name, ordered(value, pointerTo(pointer, name))]));
 }
 
-function yamlText(text: string, reorder: boolean): string | undefined {
+/** Fields of the top level often define anchors, `x-defaults: &defaults`, and must then stay before the fields that use them. */
+function yamlText(text: string, reorder: "all" | "below the top" | "none"): string | undefined {
   const document: Document.Parsed = parseDocument(text, { uniqueKeys: false });
-  if (reorder) {
+  if (reorder === "all") {
     keepTitle(document);
     orderNode(document.contents, "");
-  }
+  } else if (reorder === "below the top" && isMap(document.contents))
+    for (const { key, value } of document.contents.items) orderNode(value, pointerTo("", isScalar(key) ? String(key.value) : ""));
+
   padLikePeople(document);
   try {
     return document.toString(layout);

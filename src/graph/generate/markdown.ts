@@ -1,6 +1,6 @@
 import type { FlowPlan, PlannedDelivery, PlannedEdge } from "../plan/plan.js";
+import type { GeneratedFile } from "./generated-file.js";
 import { fileName } from "./names.js";
-import type { GeneratedFile } from "./typescript.js";
 
 /** Generates a Markdown page about a flow: diagram, entry points, nodes and deliveries. */
 export function generateDocs(plan: FlowPlan): readonly GeneratedFile[] {

@@ -1,9 +1,14 @@
 import type { FlowPlan } from "../plan/plan.js";
 import { pascalCase } from "./type-text.js";
 
-/** Assigns unique type names. Starts with the names that the generated files import. */
+/** Assigns unique type names. */
 export class Names {
-  readonly #taken = new Set(["NodeError", "TypedNode"]);
+  readonly #taken: Set<string>;
+
+  /** Starts with names that types cannot have, such as those that the generated files import. */
+  constructor(taken: readonly string[]) {
+    this.#taken = new Set(taken);
+  }
 
   /** Reserves `wanted`, with a number added if necessary, together with that name plus each of `ends`. */
   take(wanted: string, ends: readonly string[] = [""]): string {

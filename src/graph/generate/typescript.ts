@@ -1,14 +1,7 @@
 import type { FlowPlan, PlannedNode, PlannedPort } from "../plan/plan.js";
+import type { GeneratedFile } from "./generated-file.js";
 import { fileName, Names, nodeNames } from "./names.js";
 import { anyObject, camelCase, commentText, pascalCase, propertyName, typeText } from "./type-text.js";
-
-/** A generated file. */
-export interface GeneratedFile {
-  readonly name: string;
-  readonly text: string;
-  /** True for a stub to edit: the command line does not overwrite it if it exists. */
-  readonly yours: boolean;
-}
 
 /** Generates TypeScript from a flow: a file with the types of packets and nodes, and a file with a stub for each node to edit. */
 export function generateTypeScript(plan: FlowPlan): readonly GeneratedFile[] {
@@ -19,8 +12,11 @@ export function generateTypeScript(plan: FlowPlan): readonly GeneratedFile[] {
   ];
 }
 
+/** Names that the generated files import. */
+const imported = ["NodeError", "TypedNode"];
+
 function typesFile(plan: FlowPlan): string {
-  const names = new Names();
+  const names = new Names(imported);
   const nodeTypeNames = nodeNames(plan, names);
   const packetNames = new Map<string, string>();
   const nameOf = (definition: string): string => {
@@ -63,7 +59,7 @@ ${commentText(about)}export type ${name} = TypedNode<${name}Inputs, ${name}Outpu
 }
 
 function nodesFile(plan: FlowPlan): string {
-  const types = nodeNames(plan, new Names());
+  const types = nodeNames(plan, new Names(imported));
   const nodes = [...plan.nodes.values()].map(({ id, operationId }) => ({ operationId, type: types.get(id) ?? "" }));
   const stubs = nodes.map(
     ({ operationId, type }) => `export const ${stubName(type)}: ${type} = async (_input, _output) => {

@@ -3,7 +3,7 @@ import type { Findings } from "../findings/finding.js";
 import { Fields } from "../normalise/fields.js";
 import { childOf, type Entry, entriesOf, type MapTree, nameIn, type Spot, type Tree } from "./tree.js";
 
-const sections = ["events", "packets", "nodes", "policies"] as const;
+const sections = ["events", "packets", "schemas", "nodes", "edges", "policies"] as const;
 export type Section = (typeof sections)[number];
 
 const hopsMax = 10;
@@ -36,6 +36,19 @@ export class Components {
   names(section: Section): readonly string[] {
     const spot = this.#sections.get(section);
     return spot === undefined ? [] : entriesOf(spot).map(({ name }) => name);
+  }
+
+  /** Like `resolve`, and also follows a bare name: `delivery: slow` is `delivery: { $ref: "#/components/policies/slow" }`. */
+  resolveName(section: Section, spot: Spot | undefined): Spot | undefined {
+    if (spot?.tree.kind !== "scalar" || typeof spot.tree.value !== "string") return this.resolve(section, spot);
+    const found = this.get(section, spot.tree.value);
+    if (found?.tree.kind === "map") return this.resolve(section, found);
+    const name = spot.tree.value;
+    this.findings.add("FLOW_BAD_REF", spot, `"${name}" is not a map in components.${section}`, () => {
+      const near = closest(name, this.names(section));
+      return near === undefined ? `add it to components.${section}, or write a map here` : `did you mean "${near}"?`;
+    });
+    return undefined;
   }
 
   /** Follows `$ref: "#/components/nodes/X"`. Fields beside the reference override those of the target. */

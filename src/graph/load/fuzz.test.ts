@@ -53,6 +53,13 @@ const pieces = fc.constantFrom(
   "flows: ",
   "nodes: ",
   "mode: stream",
+  "<<: *a\n",
+  "<<: [*a, *a]\n",
+  "workflowRef: '#/flows/x'",
+  "$ref: ./other.yaml#/a",
+  "$ref: '#/components/edges/x'",
+  "when: payload.items.exists(x, x.a > 1)",
+  ".length",
   "[[[[",
   "}",
 );

@@ -1,4 +1,5 @@
 import { InvalidInputError, OnceflowError, registerErrors } from "../../core/errors/errors.js";
+import { duration } from "../../core/ledger/options.js";
 
 /** Error codes of nodes. The first three are not retried: the packet becomes a dead letter at once. */
 export const nodeErrorCodes = [
@@ -21,10 +22,13 @@ export class NodeError extends OnceflowError {
   static override readonly kind: string = "NodeError";
   declare readonly code: NodeErrorCode;
 
-  constructor(code: NodeErrorCode, message: string, cause?: unknown) {
+  /** `retryAfterMs`: the retry waits at least so long, also if the edge's retry policy has a shorter delay; at most one day. */
+  constructor(code: NodeErrorCode, message: string, cause?: unknown, { retryAfterMs }: { readonly retryAfterMs?: number } = {}) {
     if (!nodeErrorCodes.includes(code))
       throw new InvalidInputError("code", `must be one of ${nodeErrorCodes.join(", ")}, not ${String(code)}`);
-    super(message, { code, retryable: !final.has(code), ...(cause === undefined ? {} : { cause }) });
+    if (retryAfterMs !== undefined) duration("retryAfterMs", retryAfterMs);
+    const later = retryAfterMs === undefined ? {} : { retryAfterMs };
+    super(message, { code, retryable: !final.has(code), ...(cause === undefined ? {} : { cause }), ...later });
   }
 }
 

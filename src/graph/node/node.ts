@@ -14,10 +14,16 @@ export interface NodeContext {
   readonly idempotencyKey: string | undefined;
   /** Attempt number, from 1. */
   readonly attempt: number;
+  /** When the packet was sent: milliseconds since 1970 on the store's clock. Undefined if the packet was not stored. */
+  readonly sentAt?: number | undefined;
   /** W3C trace context of the trigger. */
   readonly traceHeaders: Readonly<Record<string, string>>;
   /** Aborts at the node's time limit, or when another worker may have taken the packet over. */
   readonly signal: AbortSignal;
+  /** Milliseconds until the node's time limit, at the moment of reading. Undefined: no limit is known. */
+  readonly remainingMs?: number | undefined;
+  /** `settings` of the node in the document. */
+  readonly settings?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** The input of a node: one packet for each filled input port. */
@@ -35,9 +41,14 @@ export class NodeInput {
     return Object.keys(this.#packets);
   }
 
+  /** Whether the port has a packet. A port with `required: false` may have none. */
+  has(port: string): boolean {
+    return Object.hasOwn(this.#packets, port);
+  }
+
   /** The packet at a port. Throws NodeError INPUT_MISSING if the port has none. */
   packet(port: string): Packet {
-    const data = Object.hasOwn(this.#packets, port) ? this.#packets[port] : undefined;
+    const data = this.has(port) ? this.#packets[port] : undefined;
     if (data !== undefined) return new Packet(data);
     const there = this.ports.map((name) => `"${name}"`).join(", ") || "none";
     throw new NodeError("INPUT_MISSING", `no packet at port "${port}"; ports with a packet: ${there}`);

@@ -21,8 +21,8 @@ import { written } from "./written.js";
 const countMax = 1_000_000_000;
 
 export function normaliseEdge(spot: Spot, about: Normalising): Edge | undefined {
-  const { findings } = about;
-  const fields = Fields.of(spot, findings);
+  const { findings, components } = about;
+  const fields = Fields.of(components.resolveName("edges", spot), findings);
   if (fields === undefined) return undefined;
   const [from, to] = [written(fields, "from"), written(fields, "to")];
   for (const name of ["from", "to"]) if (!fields.has(name)) fields.missing(name);
@@ -41,7 +41,7 @@ export function normaliseEdge(spot: Spot, about: Normalising): Edge | undefined 
     from,
     to,
     delivery: delivered.delivery,
-    spot,
+    spot: fields.spot,
     ...(description !== undefined && { description }),
     ...(when && { when }),
     ...(protocol && { protocol }),
@@ -51,7 +51,7 @@ export function normaliseEdge(spot: Spot, about: Normalising): Edge | undefined 
 
 function readDelivery(spot: Spot | undefined, about: Normalising): { readonly delivery: Delivery; readonly message?: Message } | undefined {
   const { findings, components } = about;
-  const fields = Fields.of(components.resolve("policies", spot), findings);
+  const fields = Fields.of(components.resolveName("policies", spot), findings);
   if (fields === undefined) return undefined;
   const mode = fields.oneOf("mode", deliveryModes);
   if (!fields.has("mode")) fields.missing("mode");

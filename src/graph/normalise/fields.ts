@@ -53,8 +53,8 @@ export class Fields {
     return undefined;
   }
 
-  missing(name: string): void {
-    this.findings.add("FLOW_MISSING_FIELD", this.spot, `"${name}" is missing`, `add \`${name}:\``);
+  missing(name: string, fix = `add \`${name}:\``): void {
+    this.findings.add("FLOW_MISSING_FIELD", this.spot, `"${name}" is missing`, fix);
   }
 
   flag(name: string): boolean | undefined {
@@ -133,7 +133,8 @@ export class Fields {
   }
 
   #insteadOf(name: string): string {
-    if (name === "<<") return "YAML 1.2 has no merge keys: repeat the fields, or refer to a component with $ref";
+    if (name === "<<")
+      return "a merge key is written in YAML, without quotes; elsewhere repeat the fields, or refer to a component with $ref";
     const near = closest(name, [...this.#read]);
     return near === undefined ? "remove it, or prefix its name with x-" : `did you mean "${near}"?`;
   }

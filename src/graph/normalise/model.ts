@@ -34,7 +34,7 @@ export const deliveryModes = ["direct", "ephemeral", "checkpoint", "durable", "s
 export type DeliveryMode = (typeof deliveryModes)[number];
 
 export const protocols = ["proc", "grpc", "http", "nats", "kafka", "redis", "zeromq", "rabbitmq", "websocket"] as const;
-/** `protocol` of an edge. The runtime supports `proc`. */
+/** `protocol` of an edge. The runtime supports `proc`, `http` and `grpc`. */
 export type Protocol = (typeof protocols)[number];
 
 export const storeNames = ["mongo", "postgres", "sqlite", "redis", "memory"] as const;
@@ -62,7 +62,14 @@ export interface Flow {
   readonly nodes: readonly Node[];
   readonly edges: readonly Edge[];
   readonly defaults: { readonly retry?: RetryPolicy; readonly execution: ExecutionLimits };
+  readonly runtime: FlowRuntime;
   readonly spot: Spot;
+}
+
+/** `x-runtime` of a flow, as far as the runtime reads it. */
+export interface FlowRuntime {
+  /** `x-runtime.mongodb.idempotencyKeys`: the collection for the flow's keys, if the runtime's store is MongoDB. */
+  readonly keyCollection?: Written;
 }
 
 /** An entry point: a node by its id, or every node that takes this message. */
@@ -70,8 +77,43 @@ export interface Entrypoint {
   readonly node?: string;
   readonly message?: Message;
   readonly filter?: Written;
+  readonly webhook?: Webhook;
   readonly spot: Spot;
 }
+
+/** An entry point of kind `webhook`: the HTTP API serves it, and checks the signature of each request. */
+export interface Webhook {
+  /** Begins with `/webhooks/`. */
+  readonly path: string;
+  readonly method: "POST" | "PUT";
+  readonly signature: WebhookSignature;
+  /** The id of the event, by which a repeated delivery is recognized. */
+  readonly key: WebhookKey;
+}
+
+/** How a webhook's requests are signed. `secrets`: names of environment variables; a signature by any of the secrets is valid. */
+export type WebhookSignature =
+  | { readonly scheme: "stripe" | "standard-webhooks"; readonly secrets: readonly string[]; readonly toleranceMs: number }
+  | { readonly scheme: "github"; readonly secrets: readonly string[] }
+  | {
+      readonly scheme: "hmac";
+      readonly secrets: readonly string[];
+      /** The header with the signature, in lower case. */
+      readonly header: string;
+      readonly algorithm: "sha256" | "sha384" | "sha512";
+      readonly encoding: "hex" | "base64";
+      /** What the header has before the signature, such as `sha256=`. */
+      readonly prefix: string;
+      /** What is signed: `{body}`, and `{timestamp}` if there is a timestamp. */
+      readonly content: string;
+      /** The header with the time of the request in seconds since 1970, and how old it may be. */
+      readonly timestamp?: { readonly header: string; readonly toleranceMs: number };
+    };
+
+/** Where a webhook's key is: a field of the payload, or a header in lower case. */
+export type WebhookKey =
+  | { readonly from: "payload"; readonly path: readonly string[] }
+  | { readonly from: "header"; readonly name: string };
 
 /** A text with its position, not yet compiled. */
 export interface Written {
@@ -98,6 +140,8 @@ export interface Node {
   readonly execution: ExecutionLimits;
   readonly idempotency?: NodeIdempotency;
   readonly settings: Readonly<Record<string, unknown>>;
+  /** The flow that a node of kind subworkflow runs. */
+  readonly workflowRef?: Written;
   readonly alert?: Alert;
   readonly extensions: Readonly<Record<string, unknown>>;
   readonly spot: Spot;
@@ -107,6 +151,8 @@ export interface Port {
   readonly name: string;
   readonly description?: string;
   readonly message?: Message;
+  /** Of an input. False: the node can run without a packet at this port. */
+  readonly required?: boolean;
   readonly spot: Spot;
 }
 
@@ -117,7 +163,17 @@ export interface NodeRuntime {
   readonly supports: readonly Protocol[];
   readonly image?: string;
   readonly version?: string;
-  readonly grpc?: { readonly port?: number; readonly streaming?: boolean; readonly streamsMax?: number; readonly tls?: boolean };
+  /** Where a node server has the node, over HTTP. `tokenEnv`: environment variable with its token. */
+  readonly http?: { readonly url: string; readonly tokenEnv?: string };
+  /** Where a node server has the node, over gRPC. Without a host: this machine. */
+  readonly grpc?: {
+    readonly host?: string;
+    readonly port?: number;
+    readonly streaming?: boolean;
+    readonly streamsMax?: number;
+    readonly tls?: boolean;
+    readonly tokenEnv?: string;
+  };
   /** Connections of other protocols, as written in the document. */
   readonly connections: Readonly<Record<string, unknown>>;
 }

@@ -8,12 +8,15 @@ import {
   type Message,
   type Node,
   type NodeIdempotency,
+  type NodeKind,
   type NodeRuntime,
   nodeKinds,
   type Port,
   protocols,
   storeNames,
+  type Written,
 } from "./model.js";
+import { readTokenEnv, reportUrl } from "./node-address.js";
 import { normaliseExecution } from "./policy.js";
 import { snakeCase } from "./snake-case.js";
 import { written } from "./written.js";
@@ -36,13 +39,14 @@ export function normaliseNode(id: string, spot: Spot, about: Normalising): Node 
   const idempotency = readIdempotency(fields.fields("idempotency"), about);
   const alert = readAlert(childOf(fields.spot, "x-alerts"), findings);
   const settings = fields.plain("settings");
+  const workflowRef = readWorkflowRef(fields, kind, about);
   fields.at("runtimeBindings");
   const node: Node = {
     id,
     operationId: operationId ?? id,
     kind: kind ?? "action",
-    inputs: readPorts(fields.at("inputs"), "in", about),
-    outputs: readPorts(fields.at("outputs"), "out", about),
+    inputs: readPorts(fields.at("inputs"), "inputs", about),
+    outputs: readPorts(fields.at("outputs"), "outputs", about),
     execution: normaliseExecution(fields.fields("execution"), about),
     settings: fields.fields("settings") === undefined ? {} : (settings as Record<string, unknown>),
     extensions: fields.extensions(),
@@ -51,9 +55,25 @@ export function normaliseNode(id: string, spot: Spot, about: Normalising): Node 
     ...(runtime && { runtime }),
     ...(idempotency && { idempotency }),
     ...(alert && { alert }),
+    ...(workflowRef && { workflowRef }),
   };
   fields.done();
   return node;
+}
+
+/** In the specification a setting, `settings.workflowRef`; also accepted as a field of the node. */
+function readWorkflowRef(fields: Fields, kind: NodeKind | undefined, { findings }: Normalising): Written | undefined {
+  const own = written(fields, "workflowRef");
+  const setting = kind === "subworkflow" ? Fields.of(fields.at("settings"), findings) : undefined;
+  const ref = own ?? (setting && written(setting, "workflowRef"));
+  if (own === undefined || kind === "subworkflow") return ref;
+  findings.add(
+    "FLOW_FIELD_NOT_USED",
+    own.spot,
+    `only a node of kind subworkflow has a "workflowRef"`,
+    "set `kind: subworkflow`, or remove it",
+  );
+  return undefined;
 }
 
 function optionalTexts(fields: Fields): Partial<Record<"title" | "summary" | "description", string>> {
@@ -61,8 +81,10 @@ function optionalTexts(fields: Fields): Partial<Record<"title" | "summary" | "de
   return Object.fromEntries(names.flatMap((name) => (fields.text(name) === undefined ? [] : [[name, fields.text(name)]])));
 }
 
+type Side = "inputs" | "outputs";
+
 /** Form A has a list of named ports, form B a map. */
-function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising): readonly Port[] {
+function readPorts(spot: Spot | undefined, side: Side, about: Normalising): readonly Port[] {
   if (spot === undefined) return [];
   if (spot.tree.kind === "list" && spot.tree.items.length > 0) spelledIn("A", spot, "a list of ports", about);
   if (spot.tree.kind === "map") spelledIn("B", spot, "a map of ports", about);
@@ -70,7 +92,7 @@ function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising):
   const ports = spot.tree.kind === "map" ? entriesOf(spot) : itemsOf(spot).map((item) => ({ ...item, name: undefined }));
   const names = new Set<string>();
   return ports.flatMap(({ name, tree, pointer }) => {
-    const port = readPort(name, { tree, pointer }, unnamed, about);
+    const port = readPort(name, { tree, pointer }, side, about);
     if (port === undefined) return [];
     if (names.has(port.name))
       about.findings.add("FLOW_DUPLICATE_ID", port.spot, `two ports are named "${port.name}"`, "give each port a different name");
@@ -79,14 +101,23 @@ function readPorts(spot: Spot | undefined, unnamed: string, about: Normalising):
   });
 }
 
-function readPort(name: string | undefined, spot: Spot, unnamed: string, { findings }: Normalising): Port | undefined {
+function readPort(name: string | undefined, spot: Spot, side: Side, { findings }: Normalising): Port | undefined {
   const fields = Fields.of(spot, findings);
   if (fields === undefined) return undefined;
   const message = messageOf(fields.at("message"), findings) ?? messageOf(fields.at("packet"), findings);
   const description = fields.text("description");
-  const given = name ?? fields.text("name") ?? message?.ref?.split("/").at(-1) ?? unnamed;
+  const given = name ?? fields.text("name") ?? message?.ref?.split("/").at(-1) ?? (side === "inputs" ? "in" : "out");
+  const required = side === "inputs" ? requiredOf(fields, findings) : undefined;
   fields.done();
-  return { name: given, spot, ...(message && { message }), ...(description !== undefined && { description }) };
+  const texts = { ...(description !== undefined && { description }), ...(required !== undefined && { required }) };
+  return { name: given, spot, ...(message && { message }), ...texts };
+}
+
+/** `required: false`, as in the node manifests of the specification. */
+function requiredOf(fields: Fields, findings: Findings): boolean | undefined {
+  const optional = fields.has("optional") ? fields.at("optional") : undefined;
+  if (optional !== undefined) findings.add("FLOW_UNKNOWN_FIELD", optional, 'unknown field "optional"', "use `required: false`");
+  return fields.flag("required");
 }
 
 /** `Order`, `{ $ref: … }`, `{ schema: … }`, or `{ schema: { $ref: … } }` */
@@ -120,12 +151,8 @@ function readRuntime(fields: Fields | undefined, { findings }: Normalising): Nod
         `"${protocol}" is not allowed; allowed values: ${protocols.join(", ")}`,
         "choose one of them",
       );
-  const grpc = fields.fields("grpc");
-  const port = grpc?.integer("port", 1, 65_535);
-  const streaming = grpc?.flag("streaming");
-  const streamsMax = grpc?.integer("maxConcurrentStreams", 1, 1_000_000);
-  const tls = grpc?.flag("tls");
-  grpc?.done();
+  const http = readHttp(fields.fields("http"), findings);
+  const grpc = readGrpc(fields.fields("grpc"), findings);
   const connections = ["nats", "redis", "zeromq", "rabbitmq", "websocket"].flatMap((name) =>
     fields.at(name) ? [[name, fields.plain(name)]] : [],
   );
@@ -137,14 +164,38 @@ function readRuntime(fields: Fields | undefined, { findings }: Normalising): Nod
     ...(Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== undefined)) as Partial<
       Pick<NodeRuntime, "handler" | "image" | "version">
     >),
-    ...(grpc && {
-      grpc: {
-        ...(port !== undefined && { port }),
-        ...(streaming !== undefined && { streaming }),
-        ...(streamsMax !== undefined && { streamsMax }),
-        ...(tls !== undefined && { tls }),
-      },
-    }),
+    ...(http && { http }),
+    ...(grpc && { grpc }),
+  };
+}
+
+function readHttp(fields: Fields | undefined, findings: Findings): NodeRuntime["http"] {
+  if (fields === undefined) return undefined;
+  const url = fields.required("url");
+  const tokenEnv = readTokenEnv(fields, findings);
+  fields.done();
+  if (url === undefined) return undefined;
+  reportUrl(url, fields.at("url") ?? fields.spot, findings, ["http:", "https:"]);
+  return { url, ...(tokenEnv !== undefined && { tokenEnv }) };
+}
+
+function readGrpc(fields: Fields | undefined, findings: Findings): NodeRuntime["grpc"] {
+  if (fields === undefined) return undefined;
+  const host = fields.text("host");
+  const port = fields.integer("port", 1, 65_535);
+  const streaming = fields.flag("streaming");
+  const streamsMax = fields.integer("maxConcurrentStreams", 1, 1_000_000);
+  const tls = fields.flag("tls");
+  const tokenEnv = readTokenEnv(fields, findings);
+  fields.done();
+  if (host !== undefined) reportUrl(`grpc://${host}:${port ?? 1}`, fields.at("host") ?? fields.spot, findings, ["grpc:"]);
+  return {
+    ...(host !== undefined && { host }),
+    ...(port !== undefined && { port }),
+    ...(streaming !== undefined && { streaming }),
+    ...(streamsMax !== undefined && { streamsMax }),
+    ...(tls !== undefined && { tls }),
+    ...(tokenEnv !== undefined && { tokenEnv }),
   };
 }
 

@@ -4,10 +4,12 @@ import { entriesOf, plainOf, type Spot, type Tree } from "../load/tree.js";
 import { type Dialect, type Normalising, spelledIn } from "./dialect.js";
 import { normaliseEdge } from "./edge.js";
 import { Fields } from "./fields.js";
+import { readFlowRuntime } from "./flow-runtime.js";
 import type { DocumentInfo, Edge, Entrypoint, Flow, FlowDocument, Message, Node } from "./model.js";
 import { messageOf, normaliseNode } from "./node.js";
 import { normaliseExecution, normaliseRetry } from "./policy.js";
 import { snakeCase } from "./snake-case.js";
+import { readWebhook } from "./webhook.js";
 import { written } from "./written.js";
 
 /** Converts a document of either dialect to one model. Reports what is wrong and continues. */
@@ -90,11 +92,12 @@ function readFlow(id: string, fields: Fields, about: Normalising): Flow {
   const flow: Flow = {
     id,
     tags: [],
-    entrypoints: fields.items("entrypoints").flatMap((spot) => readEntrypoint(spot, findings) ?? []),
+    entrypoints: fields.items("entrypoints").flatMap((spot) => readEntrypoint(spot, about) ?? []),
     nodes:
       nodes === undefined ? [] : entriesOf(nodes.spot).flatMap(({ name, ...spot }): Node | [] => normaliseNode(name, spot, about) ?? []),
     edges: fields.items("edges").flatMap((spot): Edge | [] => normaliseEdge(spot, about) ?? []),
     defaults: { execution: normaliseExecution(defaults?.fields("execution"), about), ...(retry !== undefined && { retry: retry.policy }) },
+    runtime: readFlowRuntime(fields, findings),
     spot: fields.spot,
   };
   defaults?.done();
@@ -103,15 +106,21 @@ function readFlow(id: string, fields: Fields, about: Normalising): Flow {
 }
 
 /** Reads `- node_id` (as in the specification's examples) or `- message: …` (as in its schema). */
-function readEntrypoint(spot: Spot, findings: Findings): Entrypoint | undefined {
+function readEntrypoint(spot: Spot, about: Normalising): Entrypoint | undefined {
+  const { findings } = about;
   if (spot.tree.kind === "scalar" && typeof spot.tree.value === "string") return { node: spot.tree.value, spot };
   const fields = Fields.of(spot, findings);
   if (fields === undefined) return undefined;
   const message: Message | undefined = messageOf(fields.at("message"), findings);
   const node = fields.text("node");
   const filter = written(fields, "filter");
+  // Without its kind a webhook would not be served.
+  if (fields.at("kind") === undefined && fields.at("signature") !== undefined) fields.missing("kind", "add `kind: webhook`");
+  const isWebhook = fields.oneOf("kind", ["webhook"]) !== undefined || fields.at("signature") !== undefined;
+  const webhook = isWebhook ? readWebhook(fields, about) : undefined;
   fields.text("description");
   fields.done();
   if (message === undefined && node === undefined) fields.missing("message");
-  return { spot, ...(message && { message }), ...(node !== undefined && { node }), ...(filter && { filter }) };
+  const what = { ...(message && { message }), ...(node !== undefined && { node }) };
+  return { spot, ...what, ...(filter && { filter }), ...(webhook && { webhook }) };
 }

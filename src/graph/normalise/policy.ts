@@ -56,7 +56,7 @@ export interface Retrying {
 
 /** Reads a `retryPolicy`, inline or by reference. */
 export function normaliseRetry(spot: Spot | undefined, about: Normalising): Retrying | undefined {
-  const fields = Fields.of(about.components.resolve("policies", spot), about.findings);
+  const fields = Fields.of(about.components.resolveName("policies", spot), about.findings);
   if (fields === undefined) return undefined;
   const retryOn = fields.at("retryOn") && retryCodes(fields, about);
   // If only one of the two delays is given, the default of the other is adjusted to it.

@@ -94,22 +94,32 @@ describe("conditions", () => {
   });
 
   test.each([
-    "size(payload.a) > 1",
     "payload.a.map(x, x) == []",
-    "payload.a.exists(x, x == 1)",
     "has(payload)",
     "has('a')",
     "has(payload.a, payload.b)",
     "has(payload['a'])",
-    "payload.a in ['b']",
     "payload.a == [1]",
+    "payload.a in [payload.b]",
+    "size(payload.a, 1) > 1",
+    "payload.a.trim('x') == ''",
+    "payload.a.matches(payload.b)",
+    "payload.a.matches('(?=x)')",
+    "payload.a.matches('(')",
+    "payload.a.substring(1) == 'b'",
+    "payload.a.exists(payload, payload == 1)",
+    "payload.a.exists(x, y == 1)",
+    "payload.a.exists(x, x.b.exists(y, y == 1))",
+    "payload.a.exists(x)",
+    "payload.a.exists_one(x, x == 1)",
+    "[1, 2].exists(x, x == payload.a)",
+    "payload.a == 9007199254740993",
+    "timestamp(payload.a) > timestamp('2020-01-01T00:00:00Z')",
+    "cel.bind(x, payload.a, x == 1)",
+    "type(payload.a) == string",
+    "payload.?a == 1",
     "payload == {'a': 1}",
-    "payload.a ? true : false",
-    "payload.a * 2 > 1",
-    "payload.a - 1 > 1",
-    "payload.a % 2 == 0",
     "payload[payload.b] == 1",
-    "-payload.a < 1",
     "b'a' == payload.a",
     "process.env.HOME == 'x'",
     "globalThis == null",
@@ -133,7 +143,7 @@ describe("conditions", () => {
 
 describe("types that the packet's schema declares", () => {
   const packet = `{ type: object, required: [s, n], additionalProperties: false, properties: { s: { type: string }, n: { type: integer },
-      b: { type: boolean }, l: { type: array }, any: {}, sn: { type: [string, "null"] }, o: { type: object, properties: { k: { type: number } } } } }`;
+      b: { type: boolean }, l: { type: array }, names: { type: array, items: { type: string } }, box: { type: object, properties: { length: { type: number } } }, any: {}, sn: { type: [string, "null"] }, o: { type: object, properties: { k: { type: number } } } } }`;
   test.each([
     ["payload.n == 'a'", "FLOW_EXPRESSION_TYPE"],
     ["payload.s > 1", "FLOW_EXPRESSION_TYPE"],
@@ -143,6 +153,18 @@ describe("types that the packet's schema declares", () => {
     ["output.name == 1", "FLOW_EXPRESSION_TYPE"],
     ["input.payload.s == 1", "FLOW_EXPRESSION_TYPE"],
     ["payload.l['a'] == 1", "FLOW_EXPRESSION_TYPE"],
+    ["payload.n.startsWith('a')", "FLOW_EXPRESSION_TYPE"],
+    ["payload.s.startsWith(1)", "FLOW_EXPRESSION_TYPE"],
+    ["payload.n.length > 1", "FLOW_EXPRESSION_TYPE"],
+    ["size(payload.b) > 1", "FLOW_EXPRESSION_TYPE"],
+    ["payload.s / 2 == 1", "FLOW_EXPRESSION_TYPE"],
+    ["payload.s - 1 == 1", "FLOW_EXPRESSION_TYPE"],
+    ["payload.s in payload.n", "FLOW_EXPRESSION_TYPE"],
+    ["payload.b ? payload.n : payload.s", "FLOW_EXPRESSION_TYPE"],
+    ["payload.n.exists(x, x == 1)", "FLOW_EXPRESSION_TYPE"],
+    ["payload.names.exists(x, x > 1)", "FLOW_EXPRESSION_TYPE"],
+    ["payload.s.length", "FLOW_EXPRESSION_TYPE"],
+    ["payload.zz.length > 1", "FLOW_UNDECLARED_FIELD"],
     ["payload.zz == 1", "FLOW_UNDECLARED_FIELD"],
     ["message.o.zz == 1", "FLOW_UNDECLARED_FIELD"],
   ])("%s: %s", async (when, code) => {
@@ -156,6 +178,13 @@ describe("types that the packet's schema declares", () => {
     "payload.l[0] == 1",
     "output.o.k < 2",
     "payload.s + payload.n == 'a1'",
+    "payload.s.length > 1 && payload.l.length == 2 && payload.names.size() == 1 && size(payload.o) == 1",
+    "payload.box.length > 1 && output.box.length < 7",
+    "payload.s in ['a', 'b'] && payload.s in payload.names && 'k' in payload.o && payload.sn in [null, 'a']",
+    "payload.names.exists(x, x.startsWith('a')) && payload.l.all(x, x.price > 1)",
+    "payload.b ? payload.n > 1 : payload.s == 'a'",
+    "int(payload.s) % 2 == 1 && double(payload.s) / payload.n > 1 && string(payload.n).contains('1')",
+    "payload.any.trim().lower() == 'x'",
   ])("accepts %s", async (when) => {
     expect((await edgeWith({ when, packet })).codes).toEqual([]);
   });

@@ -1,8 +1,11 @@
 import { Environment, EvaluationError, type ParseResult } from "@marcbachmann/cel-js";
-import type { Findings } from "../findings/finding.js";
+import type { Findings, Place } from "../findings/finding.js";
 import type { Written } from "../normalise/model.js";
-import { firstRefused, literalsIn, outputsIn, pathsIn, variables, withWholePaths } from "./expression-subset.js";
-import { celFields, reportFields } from "./packet-fields.js";
+import { environmentWithFunctions, resetSteps } from "./cel/functions.js";
+import { literalsIn, outputsIn, pathsIn, variables } from "./cel/paths.js";
+import { rendered } from "./cel/render.js";
+import { allowed, firstRefused } from "./cel/subset.js";
+import { celFields, reportFields, typeAt } from "./packet-fields.js";
 import type { PacketType, PacketTypes } from "./packets.js";
 
 /** The input of an expression: a packet on its way from a node's output to another node's input. */
@@ -39,24 +42,11 @@ const charsMax = 2000;
 const partsMax = 200;
 const depthMax = 20;
 
-/** JSON numbers are floats: registers operators that mix them with integers, and that join strings with numbers. */
-function operatorsOf(environment: Environment): Environment {
-  environment
-    .registerOperator("double + int", (a: number, b: bigint) => a + Number(b))
-    .registerOperator("int + double", (a: bigint, b: number) => Number(a) + b)
-    .registerOperator("double == int", (a: number, b: bigint) => a === Number(b));
-  for (const types of ["string + double", "double + string", "string + int", "int + string"])
-    environment.registerOperator(types, (a: unknown, b: unknown) => String(a) + String(b));
-  return environment;
-}
-
-const base = operatorsOf(new Environment({ limits: { maxAstNodes: partsMax, maxDepth: depthMax } }));
+/** Limits what is written; the rewritten expression is longer. */
+const written = new Environment({ limits: { maxAstNodes: partsMax, maxDepth: depthMax } });
+const base = environmentWithFunctions({ maxAstNodes: partsMax * depthMax, maxDepth: depthMax * 10 });
 const dynamic = base.clone();
 for (const name of variables) dynamic.registerVariable(name, "dyn");
-
-/** With higher limits, for expressions that the rewriting of has() has made longer. */
-const roomy = operatorsOf(new Environment({ limits: { maxAstNodes: partsMax * depthMax, maxDepth: depthMax * 10 } }));
-for (const name of variables) roomy.registerVariable(name, "dyn");
 
 const typedEnvironments = new WeakMap<PacketType, Environment>();
 
@@ -68,18 +58,25 @@ interface CompileContext {
   readonly wanted: readonly string[];
   /** A correct example, for the finding. */
   readonly example: string;
+  /** For an expression in a template. */
+  readonly code?: "FLOW_BAD_TEMPLATE";
 }
 
+/** Without `packet` and `packets`, fields have no declared types; without `wanted`, the value may have any type. */
+type AnyContext = Pick<CompileContext, "findings" | "example"> & Partial<CompileContext>;
+type WrittenAt = Pick<Written, "text"> & { readonly spot: Written["spot"] | Place };
+
 /** Parses an expression, rejects what is not in the subset, and checks types as far as the packet's schema declares them. */
-export function compile({ text, spot }: Written, { packet, packets, findings, wanted, example }: CompileContext): Compiled | undefined {
+export function compile({ text, spot }: WrittenAt, context: AnyContext): Compiled | undefined {
+  const { packet, packets, findings, wanted, example, code = "FLOW_BAD_EXPRESSION" } = context;
   const refuse = (message: string, fix: string): undefined => {
-    findings.add("FLOW_BAD_EXPRESSION", spot, message, fix);
+    findings.add(code, spot, code === "FLOW_BAD_TEMPLATE" ? `{{${text}}}: ${message}` : message, fix);
     return undefined;
   };
   if (text.length > charsMax) return refuse(`the expression is longer than ${charsMax} characters`, "decide it in a node");
   let parsed: ParseResult;
   try {
-    parsed = dynamic.parse(text);
+    parsed = written.parse(text);
   } catch (error) {
     const { summary, range } = error as { summary?: string; range?: { start: number } };
     if (summary?.startsWith("Exceeded"))
@@ -91,43 +88,58 @@ export function compile({ text, spot }: Written, { packet, packets, findings, wa
   }
   const refused = firstRefused(parsed.ast);
   if (refused !== undefined)
-    return refuse(
-      `${refused.what} is not allowed (at character ${refused.character})`,
-      `use ${variables.join(", ")}, literals, == != < <= > >= && || ! + and has()`,
-    );
-  const checked = (packet === undefined ? dynamic : typed(packet, packets)).check(text);
+    return refuse(`${refused.what} is not allowed (at character ${refused.character})`, refused.instead ?? allowed);
+  const typeOf = (path: readonly string[]) => (packet === undefined || packets === undefined ? undefined : typeAt(path, packet, packets));
+  const runnable = rendered(parsed.ast, { text, typeAt: typeOf });
+  const checked = (packet === undefined || packets === undefined ? dynamic : typed(packet, packets)).check(runnable);
   const wrong = checked.valid
     ? typeProblem(checked.type, wanted)
     : checked.error?.code === "no_such_key"
       ? undefined
       : inOurWords(checked.error?.summary ?? "types do not match");
   if (wrong !== undefined) findings.add("FLOW_EXPRESSION_TYPE", spot, wrong, `example: ${example}`);
-  const whole = withWholePaths(text, parsed.ast);
-  const runnable = whole === text ? parsed : roomy.parse(whole);
+  const evaluate = dynamic.parse(runnable);
   return {
     text,
-    run: (travelling) => run(runnable, travelling),
-    paths: pathsIn(parsed.ast),
+    run: (travelling) => run(evaluate, travelling),
+    paths: pathsIn(parsed.ast).map((path) => withoutLength(path, typeOf)),
     literals: literalsIn(parsed.ast),
     outputs: outputsIn(parsed.ast),
   };
 }
 
-function typeProblem(type: string | undefined, wanted: readonly string[]): string | undefined {
-  if (type === undefined || type === "dyn" || wanted.includes(type)) return undefined;
+/** `items.length` reads the field `items`, unless that is an object with a field `length`. */
+function withoutLength(path: readonly string[], typeOf: (path: readonly string[]) => unknown): readonly string[] {
+  const outer = path.slice(0, -1);
+  return path.at(-1) === "length" && outer.length > 0 && typeOf(outer) !== "object" ? outer : path;
+}
+
+function typeProblem(type: string | undefined, wanted: readonly string[] | undefined): string | undefined {
+  if (type === undefined || wanted === undefined || type === "dyn" || wanted.includes(type)) return undefined;
   const names = new Set(wanted.map(inOurWords));
   return `the value has type ${inOurWords(type)}; expected ${[...names].join(" or ")}`;
 }
 
-/** Replaces the evaluator's type names by those of JSON Schema, which authors of documents know. */
+/** Replaces the evaluator's names of types and functions by those of JSON Schema and of the documents. */
 function inOurWords(summary: string): string {
+  const [, missing] = /^No such key: (.*)$/s.exec(summary) ?? [];
+  const index = /^index out of bounds, index (-?\d+) /.exec(missing ?? "")?.[1];
+  if (index !== undefined) return `the list has no item ${index}`;
+  if (missing !== undefined) return `the field "${missing}" is missing`;
   return summary
     .replace("no such overload:", "types do not match:")
-    .replace(/\$[\w.]+|\bmap<.*?>/g, "object")
-    .replace(/\blist<.*?>/g, "array")
-    .replace(/\b(?:double|int)\b/g, "number")
-    .replace(/\bbool\b/g, "boolean");
+    .replace(/found no matching overload for '(.*)'$/s, "types do not match: $1")
+    .replace(/\$[\w.]+|\bmap<.*?>|\bmap\b/g, "object")
+    .replace(/\blist<.*?>|\blist\b/g, "array")
+    .replace(/\bdyn<([^<>]*)>/g, "$1")
+    .replace(/\b(?:double|int)\b(?!_)/g, "number")
+    .replace(/\bbool\b/g, "boolean")
+    .replace(/\b(div|mod|in)_\((.*), (.*?)\)$/s, (_, name: string, a: string, b: string) => `${a} ${operators[name]} ${b}`)
+    .replace(/\blength_\((.*)\)$/s, "$1.length")
+    .replace(/(\w)_\(/g, "$1(");
 }
+
+const operators: Readonly<Record<string, string>> = { div: "/", mod: "%", in: "in" };
 
 /** An environment with the packet's types. Fields that the schema does not declare are dynamic; `reportFields` warns of them. */
 function typed(packet: PacketType, packets: PacketTypes): Environment {
@@ -147,13 +159,14 @@ function typed(packet: PacketType, packets: PacketTypes): Environment {
 function run(parsed: ParseResult, { payload, output }: Travelling): Outcome {
   const fields = typeof payload === "object" && payload !== null && !Array.isArray(payload) ? payload : {};
   const context = { ...fields, payload };
+  resetSteps();
   try {
     const value: unknown = parsed({ payload, input: context, message: context, output: { ...context, name: output ?? null } });
-    return { ok: true, value: typeof value === "bigint" ? Number(value) : value };
+    return { ok: true, value };
   } catch (error) {
     // The summary names fields and types but no values: data of packets must not get into logs.
     if (!(error instanceof EvaluationError)) return { ok: false, why: "cannot be evaluated", absent: false };
-    return { ok: false, why: error.summary, absent: error.code === "no_such_key" || error.code === "index_out_of_bounds" };
+    return { ok: false, why: inOurWords(error.summary), absent: error.code === "no_such_key" || error.code === "index_out_of_bounds" };
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Findings, placeOf } from "../findings/finding.js";
 import type { DocumentInfo, Edge, Entrypoint, Flow, Node } from "../normalise/model.js";
 import { compileCondition, compileWhen } from "./expression.js";
+import type { ChildFlows } from "./link-children.js";
 import { linkDelivery } from "./link-delivery.js";
 import { type Ends, linkEnds } from "./link-ports.js";
 import { orderOf } from "./order.js";
@@ -21,10 +22,10 @@ export interface Linked {
 }
 
 /** Converts the model to a plan: resolves all names and compiles all expressions and templates. */
-export function link(flow: Flow, document: DocumentInfo, packets: PacketTypes, findings: Findings): Linked {
+export function link(flow: Flow, document: DocumentInfo, children: ChildFlows, packets: PacketTypes, findings: Findings): Linked {
   const edges = linkEdges(flow, packets, findings);
   const planned = edges.map((one) => one.planned);
-  const nodes = new Map(flow.nodes.map((node) => [node.id, planNode(node, flow, planned, packets)]));
+  const nodes = new Map(flow.nodes.map((node) => [node.id, planNode(node, { flow, edges: planned, child: children.get(node) }, packets)]));
   const entries = linkEntries(flow, nodes, packets, findings);
   const { summary, description } = flow;
   const plan: FlowPlan = {
@@ -36,6 +37,9 @@ export function link(flow: Flow, document: DocumentInfo, packets: PacketTypes, f
     entries,
     order: orderOf([...nodes.keys()], planned).order,
     unsupported: [],
+    ...(flow.runtime.keyCollection && {
+      keyCollection: { name: flow.runtime.keyCollection.text, place: placeOf(flow.runtime.keyCollection.spot) },
+    }),
     place: placeOf(flow.spot),
     ...(summary !== undefined && { summary }),
     ...(description !== undefined && { description }),
@@ -79,12 +83,19 @@ function planEdge(id: string, edge: Edge, ends: Ends, packet: PacketType | undef
   };
 }
 
-function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets: PacketTypes): PlannedNode {
-  const { inputs, outputs, idempotency: _, spot, ...rest } = node;
+interface Around {
+  readonly flow: Flow;
+  readonly edges: readonly PlannedEdge[];
+  readonly child: PlannedNode["child"];
+}
+
+function planNode(node: Node, { flow, edges, child }: Around, packets: PacketTypes): PlannedNode {
+  const { inputs, outputs, idempotency: _, workflowRef: __, spot, ...rest } = node;
   const ports = (all: Node["inputs"]): readonly PlannedPort[] =>
-    all.map(({ name, description, message }) => {
+    all.map(({ name, description, message, required }) => {
       const packet = packets.of(message);
-      return { name, ...(description !== undefined && { description }), ...(packet && { packet }) };
+      const texts = { ...(description !== undefined && { description }), ...(required !== undefined && { required }) };
+      return { name, ...texts, ...(packet && { packet }) };
     });
   return {
     ...rest,
@@ -94,6 +105,7 @@ function planNode(node: Node, flow: Flow, edges: readonly PlannedEdge[], packets
     incoming: edges.filter(({ to }) => to.node === node.id),
     outgoing: edges.filter(({ from }) => from.node === node.id),
     place: placeOf(spot),
+    ...(child && { child, settings: { flow: child.flow, ...node.settings } }),
   };
 }
 
@@ -119,7 +131,17 @@ function linkEntries(
   const declared = flow.entrypoints.flatMap((entrypoint) =>
     declaredEntries(entrypoint, nodes, roots, entryOf, { flow, packets, findings }),
   );
+  checkWebhooks(flow, declared, findings);
   return flow.entrypoints.length > 0 ? declared : roots.map((node) => entryOf(node));
+}
+
+/** A trigger names its entry point by the node, so the node of a webhook has no other one. */
+function checkWebhooks({ spot }: Flow, entries: readonly PlannedEntry[], findings: Findings): void {
+  for (const { node, webhook } of entries) {
+    if (webhook === undefined || entries.filter((entry) => entry.node === node).length < 2) continue;
+    const what = `node "${node}" has the webhook ${webhook.path} and another entry point`;
+    findings.add("FLOW_DUPLICATE_ID", spot, what, "add a node of kind source for one of them");
+  }
 }
 
 type EntryOf = (node: PlannedNode, packet?: PacketType) => PlannedEntry;
@@ -140,5 +162,13 @@ function declaredEntries(
   const taking = [...nodes.values()].filter((node) => packet !== undefined && node.inputs.some((input) => input.packet === packet));
   const first = taking.filter(({ incoming }) => incoming.length === 0);
   const chosen = named ? [named] : entrypoint.node !== undefined ? [] : first.length > 0 ? first : taking.length > 0 ? taking : roots;
-  return chosen.map((node) => ({ ...entryOf(node, packet), ...(filter && { filter }) }));
+  const { webhook } = entrypoint;
+  if (webhook !== undefined && chosen.length > 1)
+    findings.add(
+      "FLOW_BAD_VALUE",
+      entrypoint.spot,
+      `the webhook ${webhook.path} leads to several nodes: ${chosen.map(({ id }) => id).join(", ")}`,
+      "name one of them with `node:`",
+    );
+  return chosen.map((node) => ({ ...entryOf(node, packet), ...(filter && { filter }), ...(webhook && { webhook }) }));
 }

@@ -40,6 +40,9 @@ function fieldAt(path: readonly string[], packet: PacketType, packets: PacketTyp
   return { presence, type: schema?.["type"] };
 }
 
+/** The type that the packet's schema declares for a field; undefined if it declares none. */
+export const typeAt = (path: readonly string[], packet: PacketType, packets: PacketTypes): unknown => fieldAt(path, packet, packets).type;
+
 interface ReportContext {
   readonly packet: PacketType | undefined;
   readonly packets: PacketTypes;
@@ -95,7 +98,6 @@ const celTypes: Readonly<Record<string, string>> = {
   number: "double",
   integer: "double",
   boolean: "bool",
-  array: "list<dyn>",
 };
 const depthMax = 5;
 const fieldsMax = 200;
@@ -115,5 +117,12 @@ function celType(schema: JsonSchema, packets: PacketTypes, depth: number): strin
   const type = object?.["type"];
   if (object === undefined || typeof type !== "string") return "dyn";
   if (type === "object") return celFields(schema, packets, depth + 1) ?? "dyn";
+  if (type === "array") return `list<${itemType(object["items"] as JsonSchema | undefined, packets)}>`;
   return celTypes[type] ?? "dyn";
+}
+
+/** Items of an array that are not scalars are dynamic. */
+function itemType(items: JsonSchema | undefined, packets: PacketTypes): string {
+  const type = items === undefined || Array.isArray(items) ? undefined : objectOf(packets.resolved(items))?.["type"];
+  return (typeof type === "string" ? celTypes[type] : undefined) ?? "dyn";
 }

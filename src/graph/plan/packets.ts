@@ -1,7 +1,8 @@
 import { closest } from "../../core/errors/closest.js";
 import type { Findings } from "../findings/finding.js";
 import type { Components } from "../load/components.js";
-import { type External, externalPrefix } from "../load/external.js";
+import { type External, isExternal } from "../load/external/external.js";
+import { schemaOfMessage } from "../load/external/message.js";
 import { childOf, follow, nameIn, type Spot, type Tree } from "../load/tree.js";
 import type { Message } from "../normalise/model.js";
 import { messageOf } from "../normalise/node.js";
@@ -30,6 +31,12 @@ const noProblems: readonly PacketProblem[] = Object.freeze([]);
 const problemsMax = 10;
 const hopsMax = 20;
 
+const packetSections = ["packets", "events", "schemas"] as const;
+type PacketSection = (typeof packetSections)[number];
+
+/** `#/components/packets/Order/properties/lines` */
+const componentShape = /^#\/components\/(events|packets|schemas)\/([^/]+)(\/.*)?$/s;
+
 /**
  * The packet types of a document: finds and compiles their schemas, and checks packets. If a packet fails its check, a second pass
  * over the schema explains why. Neither generates code, and both take time linear in the size of the packet.
@@ -46,7 +53,11 @@ export class PacketTypes {
     private readonly external: External,
     private readonly findings: Findings,
   ) {
-    this.#compiler = new SchemaCompiler((ref, from, schemaRoots) => this.#followInSchema(ref, from, schemaRoots), findings);
+    this.#compiler = new SchemaCompiler(
+      (ref, from, schemaRoots) => this.#followInSchema(ref, from, schemaRoots),
+      (spot) => external.draftOf(spot),
+      findings,
+    );
     this.#checks = new SchemaChecks(this.#compiler.definitions);
     this.#explanations = new Explanations(this.#compiler.definitions, this.#checks);
   }
@@ -78,7 +89,7 @@ export class PacketTypes {
 
   /** Compiles unused packets too, so that their errors are found before their first use. */
   checkUnused(): void {
-    for (const section of ["packets", "events"] as const)
+    for (const section of ["packets", "schemas", "events"] as const)
       for (const name of this.components.names(section)) {
         const component = this.components.get(section, name);
         const spot = component && (section === "events" ? this.#payloadOf(component, 0) : component);
@@ -87,15 +98,23 @@ export class PacketTypes {
   }
 
   #follow(ref: string, from: Spot, hops: number): Spot | undefined {
-    const prefix = externalPrefix(ref);
     if (hops > hopsMax) return this.#badRef(ref, from, "is circular");
-    if (prefix !== undefined) return this.#followExternal(prefix, ref, from);
-    const local = /^#\/components\/(events|packets)\/(.+)$/.exec(ref);
-    if (local === null && ref.includes("#")) return this.#badRef(ref, from, "does not refer to a packet or an event");
-    const [section, name] = local === null ? (["packets", ref] as const) : [local[1] as "events" | "packets", local[2] ?? ""];
-    const spot = this.components.get(section, nameIn(name));
-    if (spot !== undefined) return section === "events" ? this.#payloadOf(spot, hops) : spot;
+    if (isExternal(ref)) return this.#followExternal(ref, from);
+    const local = componentShape.exec(ref);
+    if (local === null && ref.includes("#")) return this.#badRef(ref, from, "does not refer to a packet, an event or a schema");
+    const [section, name, rest] =
+      local === null ? (["packets", ref, ""] as const) : [local[1] as PacketSection, nameIn(local[2] ?? ""), local[3] ?? ""];
+    const spot = this.components.get(section, name);
+    if (spot === undefined) return this.#unknown(section, name, from);
+    if (rest === "") return section === "events" ? this.#payloadOf(spot, hops) : spot;
+    const part = follow(spot.tree, rest);
+    return part === undefined ? this.#badRef(ref, from, "was not found") : { tree: part.tree, pointer: spot.pointer + part.pointer };
+  }
+
+  #unknown(section: PacketSection, name: string, from: Spot): undefined {
     this.findings.add("FLOW_UNKNOWN_PACKET", from, `"${name}" not found in components.${section}`, () => {
+      const elsewhere = packetSections.find((other) => this.components.names(other).includes(name));
+      if (elsewhere !== undefined) return `did you mean "#/components/${elsewhere}/${name}"?`;
       const near = closest(name, this.components.names(section));
       return near === undefined ? `add it to components.${section}` : `did you mean "${near}"?`;
     });
@@ -110,23 +129,22 @@ export class PacketTypes {
     return message?.ref === undefined ? message?.spot : this.#follow(message.ref, message.spot, hops + 1);
   }
 
-  #followExternal(prefix: string, ref: string, from: Spot): Spot | undefined {
-    if (!this.external.documents.has(prefix)) return this.#badRef(ref, from, `requires externalDocs.${prefix.replace(":", ".")}`);
-    const document = this.external.documents.get(prefix);
-    if (document === undefined) return undefined;
-    const spot = follow(document, ref.slice(prefix.length + 1));
-    if (spot === undefined) return this.#badRef(ref, from, "was not found in that document");
-    return (prefix.startsWith("asyncapi") ? childOf(spot, "payload") : undefined) ?? spot;
+  #followExternal(ref: string, from: Spot): Spot | undefined {
+    const find = (each: string, at: Spot) => this.external.find(each, at);
+    const target = find(ref, from);
+    const schema = typeof target === "object" && "spot" in target ? schemaOfMessage(target.spot, find) : target;
+    if (schema === "reported") return undefined;
+    return "spot" in schema ? schema.spot : this.#badRef(ref, from, schema.problem, schema.fix);
   }
 
   /** Follows a `$ref` in a schema: within its own document, or as in the rest of the flow document. */
   #followInSchema(ref: string, from: Spot, schemaRoots: readonly Spot[]): Spot | undefined {
     if (from.tree.source !== this.root.source) {
-      const document = [...this.external.documents.values()].find((one) => one?.source === from.tree.source);
-      const spot = document && ref.startsWith("#/") ? follow(document, ref.slice(1)) : undefined;
-      return spot ?? this.#badRef(ref, from, "was not found in its document");
+      const target = this.external.find(ref, from);
+      if (target === "reported") return undefined;
+      return "spot" in target ? target.spot : this.#badRef(ref, from, target.problem, target.fix ?? "correct the reference");
     }
-    if (/^#\/components\/(events|packets)\//.test(ref) || !ref.startsWith("#")) return this.#follow(ref, from, 0);
+    if (componentShape.test(ref) || !ref.startsWith("#")) return this.#follow(ref, from, 0);
     if (!/^#(?:\/|$)/.test(ref)) return this.#badRef(ref, from, "is not a JSON pointer");
     for (const root of schemaRoots) {
       const spot = follow(root.tree, ref.slice(1));
@@ -135,13 +153,11 @@ export class PacketTypes {
     return follow(this.root, ref.slice(1)) ?? this.#badRef(ref, from, "was not found");
   }
 
-  #badRef(ref: string, from: Spot, why: string): undefined {
-    this.findings.add(
-      "FLOW_BAD_REF",
-      from,
-      `"${ref.slice(0, 100)}" ${why}`,
-      "refer to #/components/packets/…, #/components/events/…, asyncapi#/… or openapi#/…",
-    );
+  #badRef(ref: string, from: Spot, why: string, fix = defaultFix): undefined {
+    this.findings.add("FLOW_BAD_REF", from, `"${ref.slice(0, 100)}" ${why}`, fix);
     return undefined;
   }
 }
+
+const defaultFix =
+  "refer to #/components/packets/…, #/components/events/…, #/components/schemas/…, ./file.yaml#/…, asyncapi#/… or openapi#/…";

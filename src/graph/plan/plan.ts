@@ -13,6 +13,7 @@ import type {
   Recovery,
   RetryPolicy,
   StoreName,
+  Webhook,
 } from "../normalise/model.js";
 import type { Expression } from "./expression.js";
 import type { KeyMaker } from "./key-maker.js";
@@ -34,6 +35,8 @@ export interface FlowPlan {
   readonly order: readonly string[];
   /** Fields that the runtime does not support as written: the flow runs only if these substitutes are enabled. */
   readonly unsupported: readonly Unsupported[];
+  /** `x-runtime.mongodb.idempotencyKeys`: the collection for the keys of the flow, if the runtime's store is MongoDB. */
+  readonly keyCollection?: { readonly name: string; readonly place: Place };
   readonly place: Place;
 }
 
@@ -53,6 +56,8 @@ export interface PlannedNode {
   readonly execution: ExecutionLimits;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly runtime?: NodeRuntime;
+  /** For a node of kind subworkflow with a `workflowRef`: the flow that it runs, and the file of that flow if it is another one. */
+  readonly child?: { readonly flow: string; readonly file?: string };
   readonly alert?: Alert;
   readonly extensions: Readonly<Record<string, unknown>>;
   readonly incoming: readonly PlannedEdge[];
@@ -65,6 +70,8 @@ export interface PlannedPort {
   readonly name: string;
   readonly description?: string;
   readonly packet?: PacketType;
+  /** Of an input. False: a node with several inputs runs without this one if no packet can fill it any more. */
+  readonly required?: boolean;
 }
 
 /** An edge of a plan. */
@@ -89,6 +96,8 @@ export interface PlannedEntry {
   readonly port: string;
   readonly packet?: PacketType;
   readonly filter?: Expression<boolean>;
+  /** The HTTP API serves this entry point as a webhook. */
+  readonly webhook?: Webhook;
   /** Durable; direct if all edges of the flow are direct or ephemeral, because such a flow stores nothing. */
   readonly delivery: PlannedDelivery;
 }

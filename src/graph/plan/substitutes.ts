@@ -11,6 +11,7 @@ export const substitutes = {
   recovery: "a packet of a direct or ephemeral edge is not in the store: if its process dies, it is lost",
   protocol: "the node is called in the process of the runtime",
   runtime: "the node passed to the runtime is called in the process of the runtime",
+  subworkflow: "the child flow gets the whole packet, and the node fails if the child has dead letters; `execution.timeoutMs` limits it",
   execution: "a direct call is part of the delivery before it, which has its own timeout, retries and concurrency",
   runtimeBindings: "the runtime uses its own settings",
   "x-runtime": "the runtime uses its own settings",
@@ -41,6 +42,8 @@ export interface Unsupported {
   /** The field and its value: `backend: redis`. */
   readonly asked: string;
   readonly place: Place;
+  /** Set: the field is supported if the runtime has code or an address for the node with this operationId. */
+  readonly operationId?: string;
 }
 
 /** The fix for a finding: how to run a document with such a field. */

@@ -4,19 +4,24 @@ import { duration, leaseMsMax, leaseMsMin, oneOf } from "../../core/ledger/optio
 import { requireStore } from "../../core/store/require-store.js";
 import type { Store } from "../../core/store/store.js";
 import type { WorkflowFunction } from "../../workflow/define/definition.js";
-import type { FlowSource, LoadOptions } from "../load/load-flows.js";
+import { checkReferences, type FlowSource, type LoadOptions } from "../load/load-flows.js";
+import type { NodesOption } from "../node/given-nodes.js";
 import type { FlowPlan } from "../plan/plan.js";
 import { type Substitute, substituteNames } from "../plan/substitutes.js";
 import { checkPrivateWebhooks, type PrivateWebhooks } from "./alerts/private-address.js";
-import type { NodesOption } from "./flows/routes.js";
 
 /** Options of `createRuntime`. */
 export interface RuntimeOptions extends LoadOptions {
   readonly store: Store;
   /** Paths of flow documents, their texts, or loaded plans. */
   readonly documents: readonly (FlowSource | FlowPlan)[];
-  /** Nodes by operationId (functions, or objects of classes that extend BaseNode), or a list of BaseNode objects. */
+  /** Nodes by operationId (functions, objects of classes that extend BaseNode, ready-made nodes of onceflow/nodes), or a list of the latter two. */
   readonly nodes?: NodesOption;
+  /**
+   * Registry of node servers: a path (YAML or JSON), or its text. Nodes that are not in `nodes` are called there, in other
+   * processes. Default: only where a document has the address of a node.
+   */
+  readonly registry?: FlowSource;
   /** Durable workflows that nodes of kind `subworkflow` may name. */
   readonly workflows?: Readonly<Record<string, WorkflowFunction>>;
   /** True: nodes may be missing here, because other processes run them. Default false: a missing node is an error. */
@@ -79,7 +84,17 @@ export interface ResolvedOptions {
 }
 
 const optionNames: OptionNames<RuntimeOptions> = {
-  ...{ store: true, documents: true, nodes: true, workflows: true, partial: true, work: true, concurrency: true, leaseMs: true },
+  ...{
+    store: true,
+    documents: true,
+    nodes: true,
+    registry: true,
+    workflows: true,
+    partial: true,
+    work: true,
+    concurrency: true,
+    leaseMs: true,
+  },
   ...{ pollMs: true, timeoutMs: true, graceMs: true, crashMax: true, joinWaitMs: true, onMismatch: true, retentionMs: true },
   ...{
     deadLetterRetentionMs: true,
@@ -89,6 +104,7 @@ const optionNames: OptionNames<RuntimeOptions> = {
     random: true,
     allowRemote: true,
     limits: true,
+    references: true,
   },
 };
 
@@ -98,6 +114,7 @@ export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
   const { work = true, concurrency = 100, leaseMs = 30_000, pollMs = 1000, timeoutMs = 600_000, graceMs = 5000 } = options;
   const { crashMax = 10, joinWaitMs = dayMs, onMismatch = "acknowledge", random = Math.random } = options;
   requireStore(options.store);
+  checkReferences(options.references);
   if (!Array.isArray(options.documents)) throw new InvalidInputError("documents", "must be a list of paths, texts or plans");
   count("concurrency", concurrency, 100_000);
   count("crashMax", crashMax, 1000);

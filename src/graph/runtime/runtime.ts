@@ -75,15 +75,25 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   requirePackets(store);
   // Subworkflow nodes trigger flows of this runtime, which does not exist before its nodes.
   let runtime: Runtime | undefined;
-  const flows = await routeFlows(options, resolved, {
+  const { routed, close } = await routeFlows(options, resolved, {
     async run(flow, entry, data, key, signal) {
       const { executionId = "" } = await (runtime as Runtime).trigger(flow, entry, data, { key });
       return await (runtime as Runtime).wait(executionId, { signal });
     },
   });
-  runtime = new Runtime(store, flows, resolved);
+  await prepareFlows(store, routed);
+  runtime = new Runtime(store, routed, resolved, close);
   await runtime.start();
   return runtime;
+}
+
+/** Lets the store create what it has for each flow with keys, before the first packet. */
+async function prepareFlows({ packets }: Store, flows: ReadonlyMap<string, Routed>): Promise<void> {
+  for (const { plan } of flows.values()) {
+    const { id, keyCollection, edges } = plan;
+    const hasKeys = edges.some(({ delivery }) => delivery.key !== undefined);
+    if (hasKeys || keyCollection !== undefined) await packets.prepareKeys?.(id, keyCollection?.name);
+  }
 }
 
 /** Runs flows on a store. Made by `createRuntime`. */
@@ -96,11 +106,13 @@ export class Runtime {
   readonly #reporter: EventReporter;
   readonly #worker: PacketWorker;
   readonly #triggerContext: TriggerContext;
+  readonly #closeNodes: () => void;
   #forgetClose: () => void = () => {};
   #stopping: Promise<void> | undefined;
 
-  constructor(store: Store, flows: ReadonlyMap<string, Routed>, options: ResolvedOptions) {
+  constructor(store: Store, flows: ReadonlyMap<string, Routed>, options: ResolvedOptions, closeNodes: () => void = () => {}) {
     this.store = store;
+    this.#closeNodes = closeNodes;
     this.#flows = flows;
     this.#options = options;
     this.#reporter = new EventReporter(this.#counters, this.#listeners);
@@ -135,6 +147,11 @@ export class Runtime {
     return await Promise.all(
       [...this.#flows.values()].map(async ({ plan }) => ({ id: plan.id, state: await this.store.packets.flowState(plan.id), plan })),
     );
+  }
+
+  /** The plans of all flows of this runtime. */
+  get plans(): readonly FlowPlan[] {
+    return [...this.#flows.values()].map(({ plan }) => plan);
   }
 
   /** The plan of a flow; undefined if this runtime does not have the flow. */
@@ -312,7 +329,7 @@ export class Runtime {
   stop({ graceMs = 10_000 }: { readonly graceMs?: number } = {}): Promise<void> {
     duration("graceMs", graceMs);
     this.#forgetClose();
-    this.#stopping ??= this.#worker.stop(graceMs);
+    this.#stopping ??= this.#worker.stop(graceMs).finally(this.#closeNodes);
     return this.#stopping;
   }
 

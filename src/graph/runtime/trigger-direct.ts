@@ -90,6 +90,7 @@ async function run(context: DirectContext, { route, payload, key, trace }: Direc
   reporter.reportTriggered(route, no, key);
   const attempt = new DirectAttempt(route, { no, execution: no, attempt: 1 }, trace);
   attempt.isKeyed = key !== undefined;
+  attempt.startLimit(store.clock, store.clock.now(), options.timeoutMs);
   const name = keyOf(route, payload);
   const running = runStage(attempt, { [route.port]: payload }, name.ok ? name.value : undefined);
   const leaving = running instanceof Promise ? await attempt.within(store.clock, options.graceMs, options.timeoutMs, running) : running;

@@ -1,5 +1,6 @@
 import type { Findings } from "../findings/finding.js";
 import { childOf, entriesOf, itemsOf, plainOf, type Spot, type Tree } from "../load/tree.js";
+import { combined, inDraft07, isIgnored, type SchemaDraft } from "./drafts.js";
 import { keywords, wrongShape } from "./known-keywords.js";
 import { wrongPattern } from "./linear-pattern.js";
 
@@ -26,6 +27,7 @@ export class SchemaCompiler {
 
   constructor(
     private readonly followRef: FollowRef,
+    private readonly draftOf: (spot: Spot) => SchemaDraft,
     private readonly findings: Findings,
   ) {}
 
@@ -75,18 +77,28 @@ export class SchemaCompiler {
     if (spot.tree.kind === "scalar" && typeof spot.tree.value === "boolean") return spot.tree.value;
     if (spot.tree.kind !== "map") return this.#bad(spot, "a schema must be a map");
     const ref = childOf(spot, "$ref");
-    if (ref !== undefined) return this.#reference(ref, outer);
+    const draft = this.draftOf(spot);
+    // In draft-07, what stands beside a reference has no effect.
+    if (ref !== undefined && (draft === "draft-07" || entriesOf(spot).length === 1)) return this.#reference(ref, outer);
     const roots = isResource(spot) ? [spot, ...outer] : outer;
-    const schema: Record<string, unknown> = {};
-    for (const { name, tree, pointer } of entriesOf(spot)) {
+    const schema: Record<string, unknown> = ref === undefined ? {} : { allOf: [this.#reference(ref, outer)] };
+    for (const { name: written, tree, pointer } of entriesOf(spot)) {
+      const name = inDraft07(written, draft, spot);
       const shape = keywords.get(name);
       const at = { tree, pointer };
+      if (isIgnored(written, draft)) this.#ignored(written, at, draft);
       if (shape === undefined) continue;
       const wrong = wrongShape(shape, at);
       if (wrong !== undefined) this.#bad(at, `"${name}" ${wrong}`);
-      else schema[name] = this.#value(name, at, roots);
+      else schema[name] = combined(schema[name], this.#value(name, at, roots));
     }
     return adapted(schema, childOf(spot, "nullable"));
+  }
+
+  #ignored(name: string, at: Spot, draft: SchemaDraft): void {
+    const message = `the keyword "${name}" has no effect: packets are not checked against it`;
+    const fix = draft === "draft-07" ? "use keywords of JSON Schema draft-07" : "express it with keywords of JSON Schema draft-07";
+    this.findings.add("FLOW_IGNORED_KEYWORD", at, message, fix);
   }
 
   #reference(ref: Spot, roots: readonly Spot[]): JsonSchema {

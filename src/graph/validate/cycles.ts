@@ -12,6 +12,6 @@ export function checkCycles({ plan }: Linked, findings: Findings): void {
     "FLOW_CYCLE",
     cycle.at(-1)?.place ?? first.place,
     `edges form a cycle: ${path}`,
-    "remove one of its edges, or trigger a second flow",
+    "remove one of its edges, or move the repeated part into a flow of its own and run it from a node of kind subworkflow",
   );
 }

@@ -1,6 +1,7 @@
 import { printable } from "../../core/errors/printable.js";
 import type { Findings } from "../findings/finding.js";
 import { childOf, type Spot } from "../load/tree.js";
+import { isReadyMade } from "../node/ready-made-names.js";
 import type { Linked } from "../plan/link.js";
 
 const charsMax = 200;
@@ -18,7 +19,7 @@ export function checkIds(flows: readonly Linked[], findings: Findings): void {
       checkName("node", id, spot, findings);
       for (const port of [...inputs, ...outputs]) checkName("port", port.name, port.spot, findings);
       const other = users.get(operationId);
-      if (other !== undefined)
+      if (other !== undefined && !isReadyMade(operationId))
         findings.add(
           "FLOW_DUPLICATE_ID",
           childOf(spot, "operationId") ?? spot,

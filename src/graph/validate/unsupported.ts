@@ -1,5 +1,6 @@
 import { type Findings, placeOf } from "../findings/finding.js";
 import { childOf, entriesOf, plainOf, type Spot } from "../load/tree.js";
+import { flowRuntimeFields } from "../normalise/flow-runtime.js";
 import type { DeliveryMode, Node } from "../normalise/model.js";
 import type { Linked, LinkedEdge } from "../plan/link.js";
 import { optIn, type Substitute, substitutes, type Unsupported } from "../plan/substitutes.js";
@@ -34,8 +35,8 @@ const doneIn = new Map<string, { readonly modes: readonly DeliveryMode[]; readon
   }),
 );
 
-/** Stores without packets: only memory, SQLite and PostgreSQL store packets. */
-const keepNoPackets = ["mongo", "redis"];
+/** Stores without packets. */
+const keepNoPackets = ["redis"];
 
 /** Finds every field that the runtime does not support as written, and reports what the runtime does instead. */
 export function findUnsupported(linked: Linked, root: Spot, findings: Findings): readonly Unsupported[] {
@@ -59,32 +60,78 @@ export function findUnsupported(linked: Linked, root: Spot, findings: Findings):
     ...flow.nodes.map((node) => node.spot),
     ...edges.flatMap(({ edge }) => [edge.spot, edge.delivery.spot]),
   ])
-    for (const name of ["runtimeBindings", "x-runtime"] as const) report(name, childOf(spot, name));
+    for (const name of ["runtimeBindings", "x-runtime"] as const) {
+      const asks = childOf(spot, name);
+      if (name === "x-runtime" && asks !== undefined && spot.tree === flow.spot.tree) checkFlowRuntime(asks, report);
+      else report(name, asks);
+    }
   for (const spot of [root, flow.spot, ...edges.map(({ edge }) => edge.spot)]) report("x-alerts", childOf(spot, "x-alerts"));
-  for (const node of flow.nodes) checkNode(node, linked, report);
+  // Only the runtime knows whether it has code or an address for the node.
+  const needs: NeedsNode = (substitute, spot, operationId) => {
+    const { tree, pointer } = spot;
+    const name = pointer.slice(pointer.lastIndexOf("/") + 1);
+    const asked = `${name}: ${tree.kind === "scalar" ? String(tree.value) : JSON.stringify(plainOf(tree))}`;
+    found.set(`${substitute} ${operationId} ${tree.source.file} ${tree.offset}`, { substitute, asked, place: placeOf(spot), operationId });
+  };
+  for (const node of flow.nodes) checkNode(node, linked, report, needs);
+  checkProtocols(linked, findings);
   for (const edge of edges) {
-    checkEdge(edge, report);
+    checkEdge(edge, report, needs);
     checkModes(edge, (substitute, spot, why) => add(substitute, spot, "FLOW_FIELD_NOT_USED", why));
   }
   return [...found.values()];
 }
 
+/** `x-runtime` of a flow: members that the runtime does not read. */
+function checkFlowRuntime(asks: Spot, report: Report): void {
+  for (const { name, ...spot } of entriesOf(asks)) {
+    const known = Object.hasOwn(flowRuntimeFields, name) ? flowRuntimeFields[name] : undefined;
+    if (known === undefined) report("x-runtime", spot);
+    else
+      for (const field of entriesOf(spot))
+        if (!known.includes(field.name)) report("x-runtime", field, `known members: ${known.join(", ")}`);
+  }
+}
+
 type Report = (substitute: Substitute, spot: Spot | undefined, why?: string) => void;
 
-function checkNode(node: Node, { edges }: Linked, report: Report): void {
-  const { spot, runtime, idempotency } = node;
+/** A field asks for a node in another process. */
+type NeedsNode = (substitute: Substitute, spot: Spot, operationId: string) => void;
+
+/** The protocols over which the runtime calls nodes in other processes. */
+const remoteProtocols: readonly string[] = ["http", "grpc"];
+
+function checkNode(node: Node, { edges }: Linked, report: Report, needs: NeedsNode): void {
+  const { spot, runtime, idempotency, operationId } = node;
   const asks = childOf(spot, "runtime");
-  for (const name of ["image", "grpc", "nats", "redis", "zeromq", "rabbitmq", "websocket"])
-    report("runtime", asks && childOf(asks, name), "nodes in other processes are not supported");
-  if (runtime?.language === "go" || runtime?.language === "python")
-    report("runtime", asks && childOf(asks, "language"), `nodes in ${runtime.language} are not supported`);
-  if (runtime !== undefined && runtime.supports.length > 0 && !runtime.supports.includes("proc"))
-    report("runtime", asks && childOf(asks, "supports"), "the runtime calls nodes only in its own process (proc)");
+  for (const name of ["image", "nats", "redis", "zeromq", "rabbitmq", "websocket"])
+    report("runtime", asks && childOf(asks, name), "the runtime calls nodes in its process, over HTTP and over gRPC only");
+  const language = asks && childOf(asks, "language");
+  if (language !== undefined && (runtime?.language === "go" || runtime?.language === "python")) needs("runtime", language, operationId);
+  const supports = asks && childOf(asks, "supports");
+  if (supports !== undefined && runtime !== undefined && runtime.supports.length > 0 && !runtime.supports.includes("proc")) {
+    if (runtime.supports.some((protocol) => remoteProtocols.includes(protocol))) needs("runtime", supports, operationId);
+    else report("runtime", supports, "the runtime calls nodes in its process (proc), over HTTP and over gRPC only");
+  }
   if (keepNoPackets.includes(idempotency?.store ?? ""))
     report("store", childOf(childOf(spot, "idempotency") as Spot, "store"), `keys cannot be stored in ${idempotency?.store}`);
   if (edges.some(({ edge, ends }) => ends.to.node === node && edge.delivery.mode === "direct"))
     report("execution", childOf(spot, "execution"), "a direct edge leads to this node");
   checkAlerts(childOf(spot, "x-alerts"), report);
+  if (node.kind === "subworkflow") checkChildSettings(childOf(spot, "settings"), report);
+}
+
+/** Settings that the specification gives a subworkflow. The defaults, no mapping and `failOnChildError: true`, are what the runtime does. */
+function checkChildSettings(settings: Spot | undefined, report: Report): void {
+  if (settings === undefined) return;
+  const defaults: Readonly<Record<string, unknown>> = {
+    inputMapping: undefined,
+    outputMapping: undefined,
+    timeoutMs: 0,
+    failOnChildError: true,
+  };
+  for (const { name, ...spot } of entriesOf(settings))
+    if (Object.hasOwn(defaults, name) && plainOf(spot.tree) !== defaults[name]) report("subworkflow", spot);
 }
 
 /** A dead letter has severity error: alerts with one of these minimum severities are sent. */
@@ -102,11 +149,39 @@ function checkAlerts(alerts: Spot | undefined, report: Report): void {
   }
 }
 
-function checkEdge({ edge: { delivery, protocol, spot } }: LinkedEdge, report: Report): void {
+/** A node is called over one protocol, which its `runtime` supports. */
+function checkProtocols({ flow, edges }: Linked, findings: Findings): void {
+  for (const { id, runtime } of flow.nodes) {
+    const asking = edges.filter(({ edge, ends }) => ends.to.node.id === id && remoteProtocols.includes(edge.protocol ?? ""));
+    const first = asking[0]?.edge.protocol;
+    for (const { edge } of asking) {
+      const spot = childOf(edge.spot, "protocol") ?? edge.spot;
+      const { protocol = "proc" } = edge;
+      if (protocol !== first)
+        findings.add(
+          "FLOW_PROTOCOL",
+          spot,
+          `node "${id}" is called over ${first} by another edge`,
+          "use one protocol for all edges to a node",
+        );
+      else if (runtime !== undefined && runtime.supports.length > 0 && !runtime.supports.includes(protocol))
+        findings.add(
+          "FLOW_PROTOCOL",
+          spot,
+          `node "${id}" supports ${runtime.supports.join(", ")}`,
+          "choose one of these, or add it to `supports`",
+        );
+    }
+  }
+}
+
+function checkEdge({ edge: { delivery, protocol, spot }, ends }: LinkedEdge, report: Report, needs: NeedsNode): void {
   const { mode, backend, store, ordering, partitionKey, bus } = delivery;
   if (mode === "stream") report("stream", childOf(delivery.spot, "mode"), "brokers are not supported");
-  if (protocol !== undefined && protocol !== "proc" && !(mode === "stream" && protocol === (bus ?? "kafka")))
-    report("protocol", childOf(spot, "protocol"), "nodes in other processes are not supported");
+  const asked = childOf(spot, "protocol");
+  if (asked !== undefined && remoteProtocols.includes(protocol ?? "")) needs("protocol", asked, ends.to.node.operationId);
+  else if (protocol !== undefined && protocol !== "proc" && !(mode === "stream" && protocol === (bus ?? "kafka")))
+    report("protocol", asked, "the runtime calls nodes in its process (proc), over HTTP and over gRPC only");
   if (mode === "ephemeral" && backend !== undefined && backend !== "memory")
     report("backend", childOf(delivery.spot, "backend"), `queues on ${backend} are not supported`);
   if (keepNoPackets.includes(store ?? "") && doneIn.get("store")?.modes.includes(mode))

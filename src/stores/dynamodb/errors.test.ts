@@ -4,7 +4,7 @@ import { explain } from "./errors.js";
 
 /** An error as the SDK creates it from an answer. */
 const answer = (name: string, httpStatusCode: number, attempts = 1): Error =>
-  Object.assign(new Error(`${name} as told`), { name, $metadata: { httpStatusCode, attempts } });
+  Object.assign(new Error(`${name} injected`), { name, $metadata: { httpStatusCode, attempts } });
 
 test.for([
   ["ValidationException", 400, 1, StoreRefusedError],
@@ -23,7 +23,7 @@ test.for([
 ] as const)("%s with status %i at try %i means %o", ([name, status, attempts, meaning]) => {
   const meant = explain(answer(name, status, attempts), "a settle", "write");
   expect(meant).toBeInstanceOf(meaning);
-  if (name !== "ResourceNotFoundException") expect(String(meant)).toContain(`${name} as told`);
+  if (name !== "ResourceNotFoundException") expect(String(meant)).toContain(`${name} injected`);
   if (meant instanceof UnreachableError || meant instanceof NotKnownError) expect(meant.answered).toBe(true);
 });
 

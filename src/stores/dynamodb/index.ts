@@ -27,11 +27,11 @@ export interface DynamoOptions {
 
 /** Opens a store by its URL, with its own client. */
 export async function openDynamo({ url, stallMsMax, check = true }: DynamoOptions): Promise<Backend> {
-  const { table, create, ...said } = parseDynamoUrl(url);
+  const { table, create, ...settings } = parseDynamoUrl(url);
   const sdk = await loadDriver();
-  const client = ownClient(sdk, said);
+  const client = ownClient(sdk, settings);
   try {
-    const backend = await dynamoBackend(sdk, { client, table, create, ...said }, check);
+    const backend = await dynamoBackend(sdk, { client, table, create, ...settings }, check);
     return {
       ...backend,
       // The thread opens the table without checking it.

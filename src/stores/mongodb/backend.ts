@@ -5,13 +5,14 @@ import { asking } from "./connection/ask.js";
 import { inspectServer, requireMeaning, sayWhatIsUnusual } from "./connection/server.js";
 import type { MongoClient } from "./driver.js";
 import { explain } from "./errors.js";
-import { collectionsOf, createIndexes, createRunCollections } from "./layout.js";
+import { collectionsOf, createIndexes, createPacketCollections, createRunCollections } from "./layout.js";
 import { AbandonedRecords } from "./ledger/abandoned.js";
 import { appendAudit, readAudit } from "./ledger/audit.js";
 import { flush } from "./ledger/flush.js";
 import { listRecords } from "./ledger/list.js";
 import { purgeRecords } from "./ledger/purge.js";
 import { readAttempts, readRecord } from "./ledger/read.js";
+import { mongoPackets } from "./packets/packets.js";
 import { mongoRuns } from "./runs/runs.js";
 import { settleWithin, transact } from "./transactions/transact.js";
 
@@ -47,7 +48,9 @@ export async function mongoBackend({
     await asking("opening the store", async () => {
       await requireMeaning(collections);
       await createIndexes(collections);
-      if (replicated) await createRunCollections(collections);
+      if (!replicated) return;
+      await createRunCollections(collections);
+      await createPacketCollections(collections);
     });
     sayWhatIsUnusual(client, server);
   }
@@ -55,9 +58,10 @@ export async function mongoBackend({
   const abandoned = new AbandonedRecords(collections);
   const gate = new Gate(atOnceMax);
   const queue = replicated ? mongoRuns(client, collections) : undefined;
+  const deliveries = replicated ? mongoPackets(client, collections) : undefined;
   return {
     name: "mongodb",
-    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
+    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: replicated },
     flush: (operations) => flush(collections, gate, operations),
     flushesAtOnce: atOnceMax,
     read: (id) => asking("a read", () => readRecord(collections, id)),
@@ -66,14 +70,18 @@ export async function mongoBackend({
     purge: (query) => asking("a purge", () => purgeRecords(collections, abandoned, query)),
     audit: (entries) => asking("an audit entry", () => appendAudit(collections, entries)),
     audited: (id, limit) => asking("a read", () => readAudit(collections, id, limit)),
-    ...(queue === undefined
+    ...(queue === undefined || deliveries === undefined
       ? {}
       : {
           transact: (work) => transact(client, work),
           settleWithin: (tx, settle) => settleWithin(collections, tx, settle),
           runs: queue.runs,
+          packets: deliveries.packets,
         }),
-    close: async () => await queue?.close(),
+    async close() {
+      await queue?.close();
+      await deliveries?.close();
+    },
   };
 }
 

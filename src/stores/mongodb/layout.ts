@@ -2,7 +2,16 @@ import type { Collection, CollectionOptions, Db, IndexDescription, ObjectId } fr
 import type { AuditedEntry } from "../../core/store/store.js";
 import type { MongoClient } from "./driver.js";
 import { codeOf } from "./errors.js";
+import { type KeyCollectionDocument, KeyCollections } from "./ledger/key-collections.js";
 import { type RecordDocument, strictFrom } from "./ledger/record-document.js";
+import type {
+  ExecutionDocument,
+  FlowDocument,
+  LaneDocument,
+  NoteDocument,
+  PacketDocument,
+  PacketWorkerDocument,
+} from "./packets/document.js";
 import type { ChunkDocument, EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./runs/document.js";
 
 interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
@@ -17,12 +26,21 @@ export interface Collections {
   readonly meta: Collection<{ readonly _id: string; readonly version: number }>;
   readonly records: Collection<RecordDocument>;
   readonly audit: Collection<AuditDocument>;
+  readonly flowKeys: KeyCollections;
+  /** A collection with the keys of a flow. */
+  keysIn(name: string): Collection<RecordDocument>;
   readonly runs: Collection<RunDocument>;
   readonly journal: Collection<EntryDocument>;
   readonly mail: Collection<MailDocument>;
   readonly hooks: Collection<HookDocument>;
   readonly chunks: Collection<ChunkDocument>;
   readonly workers: Collection<WorkerDocument>;
+  readonly packets: Collection<PacketDocument>;
+  readonly executions: Collection<ExecutionDocument>;
+  readonly notes: Collection<NoteDocument>;
+  readonly lanes: Collection<LaneDocument>;
+  readonly flows: Collection<FlowDocument>;
+  readonly packetWorkers: Collection<PacketWorkerDocument>;
   /** Options of a linearizable read, if the deployment supports it. */
   readonly decisive: { readonly readConcern?: { readonly level: "linearizable" } };
   /** Limits the wait for a document that is locked by another transaction. */
@@ -49,23 +67,46 @@ const options: CollectionOptions = {
   serializeFunctions: false,
 };
 
-export function collectionsOf(database: Db, prefix: string, replicated: boolean): Collections {
+export function collectionsOf(database: Db, prefix: string, replicated: boolean, known?: KeyCollections): Collections {
+  const keysIn = (name: string) => database.collection<RecordDocument>(name, options);
+  const flowKeys =
+    known ??
+    new KeyCollections({
+      name: database.databaseName,
+      prefix,
+      registry: registryOf(database),
+      create: (name) => keysIn(name).createIndexes([...keyIndexes]),
+    });
   const collections: Collections = {
     database,
-    by: (client) => (client === database.client ? collections : collectionsOf(client.db(database.databaseName), prefix, replicated)),
+    by: (client) =>
+      client === database.client ? collections : collectionsOf(client.db(database.databaseName), prefix, replicated, flowKeys),
     meta: database.collection(`${prefix}_meta`, options),
     records: database.collection(`${prefix}_records`, options),
     audit: database.collection(`${prefix}_audit`, options),
+    flowKeys,
+    keysIn,
     runs: database.collection(`${prefix}_runs`, options),
     journal: database.collection(`${prefix}_journal`, options),
     mail: database.collection(`${prefix}_mail`, options),
     hooks: database.collection(`${prefix}_hooks`, options),
     chunks: database.collection(`${prefix}_chunks`, options),
     workers: database.collection(`${prefix}_workers`, options),
+    packets: database.collection(`${prefix}_packets`, options),
+    executions: database.collection(`${prefix}_executions`, options),
+    notes: database.collection(`${prefix}_notes`, options),
+    lanes: database.collection(`${prefix}_lanes`, options),
+    flows: database.collection(`${prefix}_flows`, options),
+    packetWorkers: database.collection(`${prefix}_packet_workers`, options),
     decisive: replicated ? { readConcern: { level: "linearizable" } } : {},
     bounded: { maxTimeMS: commandMsMax },
   };
   return collections;
+}
+
+/** Which collection has the keys of which flow. One for all stores of a database, so that no two of them use the same collection. */
+function registryOf(database: Db): Collection<KeyCollectionDocument> {
+  return database.collection("onceflow_key_collections", options);
 }
 
 /**
@@ -77,6 +118,12 @@ const removeAfterS = 24 * 3600;
 const recordIndexes: IndexDescription[] = [
   // Contains only records that can become unknown, so that begins of other effect classes do not have to maintain it.
   { name: "strict", key: { state: 1, _id: 1 }, partialFilterExpression: { effect: { $gte: strictFrom } } },
+  { name: "purge", key: { purgeFrom: 1 }, sparse: true },
+  { name: "remove", key: { removeAt: 1 }, sparse: true, expireAfterSeconds: removeAfterS },
+];
+
+/** Keys of flows have the class `idempotent`, which cannot become unknown. */
+const keyIndexes: readonly IndexDescription[] = [
   { name: "purge", key: { purgeFrom: 1 }, sparse: true },
   { name: "remove", key: { removeAt: 1 }, sparse: true, expireAfterSeconds: removeAfterS },
 ];
@@ -93,8 +140,13 @@ const runIndexes: IndexDescription[] = [
 ];
 
 /** Several processes may do this at once: creating an index that exists does nothing. */
-export async function createIndexes({ records, audit }: Collections): Promise<void> {
-  await Promise.all([records.createIndexes(recordIndexes), audit.createIndexes([{ name: "record", key: { record: 1, at: 1 } }])]);
+export async function createIndexes({ database, records, audit }: Collections): Promise<void> {
+  await Promise.all([
+    records.createIndexes(recordIndexes),
+    audit.createIndexes([{ name: "record", key: { record: 1, at: 1 } }]),
+    // Unique: a flow has one collection.
+    registryOf(database).createIndexes([{ name: "flow", key: { prefix: 1, flow: 1 }, unique: true }]),
+  ]);
 }
 
 /**
@@ -113,6 +165,44 @@ export async function createRunCollections({ database, runs, journal, mail, hook
       { name: "writer", key: { no: 1, stream: 1, writer: 1, n: 1 } },
       { name: "ends", key: { ends: 1 }, sparse: true },
     ]),
+  ]);
+}
+
+const packetIndexes: IndexDescription[] = [
+  // The queues: contains only packets that can be claimed at some time.
+  { name: "due", key: { flow: 1, queue: 1, claimAt: 1, _id: 1 }, partialFilterExpression: { claimAt: { $exists: true } } },
+  { name: "owner", key: { owner: 1 }, sparse: true },
+  { name: "lane", key: { inLane: 1, place: 1 }, sparse: true },
+  { name: "held", key: { heldBy: 1 }, sparse: true },
+  // Parts, kept packets and dead letters of an execution. Packets under way have no index by execution, as in the other stores.
+  { name: "aside", key: { aside: 1, state: 1, createdAt: 1, _id: 1 }, partialFilterExpression: { aside: { $exists: true } } },
+  { name: "reaching", key: { reaching: 1, state: 1 }, sparse: true },
+  { name: "dead", key: { flow: 1, "dead.at": -1, _id: -1 }, partialFilterExpression: { "dead.at": { $exists: true } } },
+  { name: "letters", key: { "dead.at": -1, _id: -1 }, partialFilterExpression: { "dead.at": { $exists: true } } },
+  { name: "expiry", key: { "dead.expiresAt": 1 }, sparse: true },
+];
+
+const executionIndexes: IndexDescription[] = [
+  { name: "flow", key: { flow: 1, createdAt: -1, _id: -1 } },
+  { name: "newest", key: { createdAt: -1, _id: -1 } },
+  { name: "expiry", key: { expiresAt: 1 }, sparse: true },
+];
+
+/** As `createRunCollections`. `packetWorkers` and `flows` are also written outside of transactions. */
+export async function createPacketCollections({
+  database,
+  packets,
+  executions,
+  notes,
+  lanes,
+  flows,
+  packetWorkers,
+}: Collections): Promise<void> {
+  const plain = [notes, lanes, flows, packetWorkers];
+  await Promise.all([
+    packets.createIndexes(packetIndexes),
+    executions.createIndexes(executionIndexes),
+    ...plain.map(({ collectionName }) => database.createCollection(collectionName).catch(unlessThere)),
   ]);
 }
 

@@ -1,7 +1,16 @@
 import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../core/ledger/record.js";
 import { type ExecutionNote, type FlowState, notesMax } from "../../core/packets/packet.js";
 import { untilWoken } from "../../core/packets/rules/lane.js";
-import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../core/packets/rules/table.js";
+import type {
+  Census,
+  ExecutionChange,
+  ExecutionRow,
+  ExecutionSums,
+  PacketRow,
+  PacketTable,
+  QueueId,
+} from "../../core/packets/rules/table.js";
+import { CensusBook } from "./census-book.js";
 import { DueHeap } from "./due-heap.js";
 
 /** The part of the ledger that packets use. */
@@ -17,6 +26,7 @@ export class MemoryTable implements PacketTable {
   readonly notes = new Map<number, ExecutionNote[]>();
   readonly flows = new Map<string, FlowState>();
   readonly workers = new Map<number, number>();
+  protected readonly censuses = new CensusBook();
   /** By queue: packets that may become due. */
   readonly #due = new Map<string, DueHeap>();
   /** Rows by worker, lane, key, and parts or kept packets of an execution. */
@@ -37,7 +47,11 @@ export class MemoryTable implements PacketTable {
   insert(row: PacketRow): void {
     // Replaces a row with the same number: remove it from its groups, so that it is not reaped with its former worker.
     const before = this.packets.get(row.no);
-    if (before !== undefined) for (const name of groupsOf(before)) this.#leave(name, row.no);
+    if (before !== undefined) {
+      for (const name of groupsOf(before)) this.#leave(name, row.no);
+      this.censuses.add(before, -1);
+    }
+    this.censuses.add(row, 1);
     // Frozen, because callers get these objects, not copies.
     this.packets.set(row.no, Object.freeze(row));
     for (const group of groupsOf(row)) this.#group(group).set(row.no, row);
@@ -50,6 +64,8 @@ export class MemoryTable implements PacketTable {
     if (before === undefined) return;
     const after = Object.freeze({ ...before, ...to });
     this.packets.set(no, after);
+    this.censuses.add(before, -1);
+    this.censuses.add(after, 1);
     const groups = groupsOf(after);
     for (const name of groupsOf(before)) if (!groups.includes(name)) this.#leave(name, no);
     // A row that stays in a group keeps its position there.
@@ -63,6 +79,7 @@ export class MemoryTable implements PacketTable {
     const row = this.packets.get(no);
     if (row === undefined) return;
     this.packets.delete(no);
+    this.censuses.add(row, -1);
     for (const name of groupsOf(row)) this.#leave(name, no);
   }
 
@@ -105,6 +122,10 @@ export class MemoryTable implements PacketTable {
     return this.#in(`parts ${execution}`)
       .filter(({ part }) => node === undefined || part?.node === node)
       .sort(byAge);
+  }
+
+  census(execution: number): Census {
+    return this.censuses.of(execution);
   }
 
   record(id: RecordId): LedgerRecord | undefined {

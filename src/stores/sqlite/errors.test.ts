@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ConfigurationError, StoreRefusedError, UnreachableError } from "../../core/errors/errors.js";
 import { explain } from "./errors.js";
 
-const answer = (errcode: number): Error => Object.assign(new Error("as told"), { errcode, code: "ERR_SQLITE_ERROR" });
+const answer = (errcode: number): Error => Object.assign(new Error("injected"), { errcode, code: "ERR_SQLITE_ERROR" });
 
 test.for([
   [18, "TOOBIG", StoreRefusedError],
@@ -24,7 +24,7 @@ test.for([
 ] as const)("result code %i (%s) means %o", ([errcode, , meaning]) => {
   const meant = explain(answer(errcode), "/data/store.db");
   expect(meant).toBeInstanceOf(meaning);
-  expect(String(meant)).toContain(`${errcode}: as told`);
+  expect(String(meant)).toContain(`${errcode}: injected`);
 });
 
 test("errors that are not SQLite's, and bugs, are returned unchanged", () => {

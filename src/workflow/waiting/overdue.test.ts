@@ -34,7 +34,7 @@ test("an id of version 0.1 with a path from another folder: the warning advises 
   );
 });
 
-test("such an id of a function that no live worker has: the warning advises to start a worker with it, from that folder", async () => {
+test("an id of version 0.1 of a function that no live worker has: the warning advises to start a worker with it, from that folder", async () => {
   const message = await warningAbout("workflow//src/orders.ts//shop", "r-3");
   expect(message).toContain("No live worker has this workflow: call configure({ worker: true })");
   expect(message).toContain("ONCEFLOW_ROOT");

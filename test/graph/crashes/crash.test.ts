@@ -2,11 +2,14 @@ import { join } from "node:path";
 import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from "vitest";
+import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
 import { durableStores, onStoresInTurn } from "../../kit/scene.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
+import { freshMongoDatabase } from "../../servers/mongodb/databases.js";
+import { type OwnMongo, ownMongo } from "../../stores/mongodb/own-mongodb.js";
 import { chargeAt, documentFor, flow, leaseMs } from "../programs/crash-flow.js";
 
 takeTurns();
@@ -169,10 +172,35 @@ async function keyedProvider(): Promise<EffectServer> {
   return provider;
 }
 
-describe("a runtime's process dies at this point, on SQLite: another process finishes the work", () => {
-  test.each(rows)("$point ($act)", async (row) => {
-    const folder = temporaryFolder(onTestFinished);
-    const url = `sqlite:${join(folder, "packets.db")}`;
+let mongo: OwnMongo | undefined;
+
+async function mongoUrl(): Promise<string> {
+  const { url, drop } = await freshMongoDatabase(mongo?.ok ? mongo.url : "");
+  onTestFinished(drop);
+  return url;
+}
+
+const places = [
+  { title: "SQLite", some: rows, urlOf: async () => `sqlite:${join(temporaryFolder(onTestFinished), "packets.db")}` },
+  {
+    title: "MongoDB (emulator)", // All of them pass; a third of them takes long enough.
+    some: rows.filter((_, i) => i % effort({ quick: 8, full: 3 }) === 0),
+    urlOf: mongoUrl,
+  },
+];
+
+describe.each(places)("a runtime's process dies at this point, on $title: another process finishes the work", ({ title, some, urlOf }) => {
+  const isMongo = title.startsWith("MongoDB");
+  if (isMongo && !inject("mongodb").ok) return;
+  beforeAll(async () => {
+    if (isMongo) mongo = await ownMongo();
+  });
+  afterAll(async () => {
+    if (isMongo && mongo?.ok) await mongo.stop();
+  });
+
+  test.each(some)("$point ($act)", { timeout: 120_000 }, async (row) => {
+    const url = await urlOf();
     const provider = await keyedProvider();
     const store = await open(url);
     onTestFinished(() => store.close());

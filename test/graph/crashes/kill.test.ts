@@ -4,11 +4,12 @@ import { open, type Store } from "onceflow";
 import { createRuntime } from "onceflow/graph";
 import { type EffectServer, serveEffects } from "onceflow/testing";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
-import { effort } from "../../kit/effort.js";
+import { effort, isFull } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
 import { letTimePass } from "../../kit/real-time.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
+import { ownMongo } from "../../stores/mongodb/own-mongodb.js";
 import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 import { document, flow, leaseMs } from "../programs/kill-flow.js";
 
@@ -16,6 +17,7 @@ takeTurns();
 
 /** ONCEFLOW_GRAPH_PACKETS=5000 runs the full experiment. */
 const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? effort({ quick: 90, full: 150 }));
+const mongoTriggers = 30;
 const poisonEvery = 50;
 const workers = 4;
 const blowEveryMs = 300;
@@ -33,7 +35,12 @@ interface Blows {
 }
 
 /** Two processes send every trigger; four workers deliver, and one of them is killed or stopped again and again until all executions have ended. */
-async function runUnderBlows(url: string, provider: EffectServer, worse?: () => Promise<void>): Promise<{ store: Store; blows: Blows }> {
+async function runUnderBlows(
+  url: string,
+  provider: EffectServer,
+  worse?: () => Promise<void>,
+  count = triggers,
+): Promise<{ store: Store; blows: Blows }> {
   const store = await open(url);
   onTestFinished(() => store.close());
   const blows: Blows = { kills: 0, stops: 0, silent: new Set() };
@@ -47,7 +54,7 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
   };
   const worker = () => start("kill-worker", provider.url);
   const fleet = Array.from({ length: workers }, worker);
-  const senders = Array.from({ length: 2 }, () => start("kill-trigger", String(triggers), String(poisonEvery)));
+  const senders = Array.from({ length: 2 }, () => start("kill-trigger", String(count), String(poisonEvery)));
   const sent = Promise.all(senders.map(duplicatesOf));
   let allSent = false;
   void sent.then(() => {
@@ -74,7 +81,7 @@ async function runUnderBlows(url: string, provider: EffectServer, worse?: () => 
     if (blows.kills % 4 === 0) await worse?.();
   }
   // Every trigger was sent twice, so one of each two was answered as a duplicate.
-  expect((await sent).reduce((sum, each) => sum + each, 0)).toBe(triggers);
+  expect((await sent).reduce((sum, each) => sum + each, 0)).toBe(count);
   for (const child of fleet) child.kill("SIGKILL");
   return { store, blows };
 }
@@ -120,16 +127,22 @@ async function executionsOf({ packets }: Store) {
 }
 
 /** Counted at the provider: one applied effect per key, and no two calls of one key at a time. In the store: no packet is lost. */
-async function verify(name: string, store: Store, { effects, overlaps }: EffectServer, { kills, stops, silent }: Blows): Promise<void> {
+async function verify(
+  name: string,
+  store: Store,
+  { effects, overlaps }: EffectServer,
+  { kills, stops, silent }: Blows,
+  count = triggers,
+): Promise<void> {
   const executions = await executionsOf(store);
-  expect(executions).toHaveLength(triggers);
-  expect(new Set(executions.map(({ key }) => key)).size).toBe(triggers);
-  const meant = Array.from({ length: triggers }, (_, i) => `p${i}`).filter((_, i) => i % poisonEvery === 0);
+  expect(executions).toHaveLength(count);
+  expect(new Set(executions.map(({ key }) => key)).size).toBe(count);
+  const meant = Array.from({ length: count }, (_, i) => `p${i}`).filter((_, i) => i % poisonEvery === 0);
   const dead = executions.filter((execution) => execution.dead > 0).map(({ key }) => key as string);
   expect(dead.sort()).toEqual(meant.sort());
   expect(executions.filter(({ open, duplicates }) => open !== 0 || duplicates !== 0)).toEqual([]);
   let calls = 0;
-  for (let i = 0; i < triggers; i++)
+  for (let i = 0; i < count; i++)
     for (const key of effectsOf(`p${i}`)) {
       expect(effects.applied(key), key).toBe(1);
       const attempts = effects.calls(key).map(({ attempt }) => attempt);
@@ -147,7 +160,7 @@ async function verify(name: string, store: Store, { effects, overlaps }: EffectS
   const letters = await (await createRuntime({ store, documents: [document], work: false })).deadLetters({ limit: 1000 });
   expect(new Set(letters.map(({ error }) => error.message))).toEqual(new Set(["meant to die"]));
   expect(kills).toBeGreaterThan(3);
-  const counted = `${triggers} executions, ${triggers * 3} effects, ${calls} raw calls, ${overlaps.length} overlaps with one that was silent`;
+  const counted = `${count} executions, ${count * 3} effects, ${calls} raw calls, ${overlaps.length} overlaps with one that was silent`;
   console.log(`${name}: ${kills} kills, ${stops} stops, ${counted}`);
 }
 
@@ -177,4 +190,27 @@ describe(`${triggers} triggers, each sent twice, ${workers} workers, one killed 
     expect(restarts()).toBeGreaterThan(0);
     await verify(`PostgreSQL, killed ${restarts()} times`, store, provider, blows);
   });
+
+  // Fewer, because the emulator is slow. The quick tier has the crash table of packets on MongoDB.
+  test.skipIf(!isFull || !inject("mongodb").ok)(
+    "MongoDB (emulator), itself killed and restarted",
+    { timeout: 1_200_000 },
+    async ({ skip }) => {
+      const server = await ownMongo();
+      if (!server.ok) return skip(server.reason);
+      onTestFinished(() => server.stop());
+      const provider = await slowProvider();
+      let strikes = 0;
+      const { store, blows } = await runUnderBlows(
+        server.url,
+        provider,
+        async () => {
+          if (strikes < 2) await server.strike();
+          strikes += 1;
+        },
+        mongoTriggers,
+      );
+      await verify("MongoDB (emulator)", store, provider, blows, mongoTriggers);
+    },
+  );
 });

@@ -61,6 +61,20 @@ const stores: Record<string, GraphSimulationOptions> = {
   "lets packets of a lane overtake each other": sends((packet) => ({ ...packet, lane: null })),
   "ignores keys": sends((packet) => ({ ...packet, key: null })),
   "does not wait for the other ports": sends((packet) => ({ ...packet, join: null })),
+  "treats every port as optional": sends(({ join, ...packet }) => ({ ...packet, join: join && { ...join, optional: join.ports } })),
+  "treats every port as required": sends(({ join, ...packet }) => ({ ...packet, join: join && { ...join, optional: [] } })),
+  "does not know which packets may fill a port": sends((packet) => ({ ...packet, ...(packet.reach && { reach: [] }) })),
+  "decides joins only when the execution ends": sends(({ reach: _, ...packet }) => packet),
+  "releases a join although a dead letter may fill it": {
+    packets: (faithful, table) => {
+      const census = table.census.bind(table);
+      table.census = (execution) => {
+        const rows = [...table.packets.values()].filter((row) => row.execution === execution && row.state !== "dead");
+        return { ...census(execution), ports: new Set(rows.flatMap(({ reach }) => reach ?? [])) };
+      };
+      return faithful;
+    },
+  },
   "keeps no dead letters": sends((packet) => ({ ...packet, letter: null })),
   "accepts a trigger twice": hears((operation) =>
     operation.verb === "sendPackets" && operation.execution

@@ -9,7 +9,7 @@ import { watchStatements } from "../../programs/watch-statements.js";
 /** Does one operation on a ledger and dies by SIGKILL at the given point. */
 export interface Doom {
   readonly act: keyof typeof acts;
-  /** Absent: the test kills the process. "inside": in the transaction of a migration or a purge. */
+  /** Undefined: the test kills the process. "inside": in the transaction of a migration or a purge. */
   readonly point?: CrashPoint | MigrationPoint | "inside purge" | "inside run" | "inside reconcile";
   readonly url: string;
   readonly providerUrl?: string;
@@ -20,25 +20,25 @@ export interface Doom {
   /** For `commit`. */
   readonly operation?: RunOperation;
   /**
-   * For "inside" of a transaction: the statement after BEGIN before which it dies. It prints that statement on stderr.
-   * For "after a version": the version.
+   * For "inside" of a transaction: the number of the statement after BEGIN before which the process dies. The process prints that
+   * statement on stderr. For "after a version": the version.
    */
   readonly nth?: number;
 }
 
-/** "after a version": leaves a database as it was before later versions. */
+/** "after a version": leaves a database with the schema of that version. */
 export type MigrationPoint = "before migration" | "inside migration" | "after migration" | "after a version";
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
 const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
 const options = { key: key.of("crash"), leaseMs: 300 };
-/** Without the heartbeat thread: it would renew past the point, and takes as long to start as everything else. */
+/** Without the heartbeat thread, which would renew the lease after the point, and takes long to start. */
 const alone = { stallMsMax: 0 };
 
 const acts = {
   once: (store: Store) => once(store, { ...options, effect, ...(tx ? { tx: true as const } : {}) }, call),
-  /** Never ends by itself: its lease is renewed again and again. */
+  /** Never ends by itself: its lease is renewed repeatedly. */
   hold: (store: Store) => once(store, { ...options, effect }, () => new Promise<never>(() => {})),
   resolve: (store: Store) => resolve(store, { key: "crash", attempt: 1 }, as),
   reconcile: (store: Store) => once(store, { ...options, effect: "reconcile", reconcileAfterMs: 0, reconcile: found }, call),
@@ -53,10 +53,10 @@ const acts = {
   open: async () => {},
 };
 
-// Also keeps a process alive that only holds a lease.
+// The listener also keeps a process alive that only holds a lease.
 process.on("disconnect", () => process.exit());
 await acts[act](await openDoomed());
-console.error("it went through");
+console.error("the process did not die at its crash point");
 process.exit();
 
 function die(): void {
@@ -136,7 +136,7 @@ function watchedUrl(): string {
   return url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url;
 }
 
-/** The backend that `open` makes a store from. */
+/** The backend from which `open` makes a store. */
 async function openBackend(): Promise<Backend> {
   const { storesByScheme } = (await inPackage("stores/registry.js")) as typeof import("../../../src/stores/registry.js");
   const load = storesByScheme.get(url.slice(0, url.indexOf(":") + 1));

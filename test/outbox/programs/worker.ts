@@ -2,14 +2,14 @@ import { open, type Store } from "onceflow";
 import { createOutbox, type OutboxMessage, type PublishContext } from "onceflow/outbox";
 import type { PacketBackend } from "../../../src/core/packets/operation.js";
 
-/** Adds to an outbox, relays or redrives, and dies at the point it was told, by SIGKILL. */
+/** Adds to an outbox, relays, redrives or discards, and kills itself with SIGKILL at the given point. */
 export interface OutboxDoom {
   readonly url: string;
-  /** Of serveEffects: takes messages by their id. */
+  /** The URL of serveEffects, which accepts messages by their id. */
   readonly brokerUrl: string;
   readonly act: "add" | "addInTransaction" | "relay" | "redrive" | "discard";
   readonly dieAt?: string;
-  /** What the broker says to a relay. Default: it takes everything. */
+  /** How the broker answers. Default: it accepts everything. */
   readonly broker?: "refuses";
   readonly attemptsMax?: number | "unlimited";
 }
@@ -17,7 +17,7 @@ export interface OutboxDoom {
 export const outboxOptions = { name: "killed", backoffMs: 1, attemptsMax: 2 } as const;
 export const messageId = "m-1";
 
-/** Hands a message to the broker over HTTP. */
+/** Sends a message to the broker over HTTP. */
 export function publisherTo(brokerUrl: string) {
   return async ({ id }: OutboxMessage, { attempt }: PublishContext): Promise<void> => {
     const reply = await fetch(brokerUrl, { method: "POST", headers: { "idempotency-key": id, "x-attempt": String(attempt) } });
@@ -25,7 +25,7 @@ export function publisherTo(brokerUrl: string) {
   };
 }
 
-/** The same store, with a place to die before and after each write of packets. */
+/** The same store, with a crash point before and after each write of packets. */
 function mortal(store: Store, at: (point: string) => void): Store {
   const around = async <T>(verb: string, write: () => Promise<T>): Promise<T> => {
     at(`before ${verb}`);
@@ -80,7 +80,7 @@ async function main({ url, brokerUrl, act, dieAt, broker, attemptsMax = 2 }: Out
         if (broker === "refuses") throw new Error("refused");
         await publish(given, context);
         at("after publish");
-        // Short: it dies, and who comes next waits for its end.
+        // Short, because the relay dies and the next one waits until its lease has expired.
       },
       { leaseMs: 400, pollMs: 50 },
     );

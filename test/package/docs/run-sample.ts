@@ -6,7 +6,7 @@ export interface Ran {
   readonly error?: string;
 }
 
-/** A program: imports the module that it is given, and sends the printed lines to its parent. */
+/** Program: imports the given module, and sends the printed lines to its parent. */
 const [entry = ""] = process.argv.slice(2);
 const lines: string[] = [];
 console.log = (...values: unknown[]) => {

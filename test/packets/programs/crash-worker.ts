@@ -1,6 +1,6 @@
 import { open, type Store } from "onceflow";
 import type { PacketOperation } from "../../../src/core/packets/operation.js";
-import { watchStatements } from "../../programs/watch-statements.js";
+import { type StatementWatcher, watchMongo, watchStatements } from "../../programs/watch-statements.js";
 
 /** Does one operation on packets and dies by SIGKILL, before or after one of its durable writes. */
 export interface PacketDoom {
@@ -27,7 +27,7 @@ const dooming = dieAtDurable();
 const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
 dooming.arm();
 await perform(store);
-console.error("it went through");
+console.error("the process did not die at its crash point");
 process.exit();
 
 async function perform({ packets, commit }: Store): Promise<unknown> {
@@ -62,14 +62,14 @@ async function perform({ packets, commit }: Store): Promise<unknown> {
   }
 }
 
-/** A durable write: the COMMIT of a transaction that may write, or a statement that writes outside of a transaction. */
+/** Kills the process at a durable write: the COMMIT of a transaction that may write, or a writing statement outside of a transaction. */
 function dieAtDurable(): { arm(): void } {
   let armed = false;
   let writing = false;
   let moments = 0;
   const isDurable = (sql: string) =>
     writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE|WITH .*(INSERT INTO|UPDATE|DELETE FROM) )/s.test(sql);
-  watchStatements({
+  const watcher: StatementWatcher = {
     before(sql) {
       if (/^BEGIN( IMMEDIATE|[^;]*;)/.test(sql)) writing = true;
       if (!armed || !isDurable(sql)) return;
@@ -80,7 +80,9 @@ function dieAtDurable(): { arm(): void } {
       if (armed && point === "after" && moments === nth && isDurable(sql)) process.kill(process.pid, "SIGKILL");
       if (sql === "COMMIT" || sql === "ROLLBACK") writing = false;
     },
-  });
+  };
+  watchStatements(watcher);
+  watchMongo(watcher);
   return {
     arm() {
       armed = true;

@@ -12,8 +12,8 @@ import { installDebianPackage } from "../sources/debian.js";
 import { programOnPath } from "../sources/on-path.js";
 
 /**
- * The mock cluster of librdkafka, which kcat carries: brokers of the real protocol, with groups, in the memory of one process.
- * It cannot be started again with what it had. ONCEFLOW_TEST_KAFKA_BROKERS points the same suites at a real cluster.
+ * The mock cluster of librdkafka, which is part of kcat: brokers that speak the real protocol, with consumer groups, in the memory
+ * of one process. It loses its data when it ends, so it cannot be restarted. ONCEFLOW_TEST_KAFKA_BROKERS names a real cluster.
  */
 export const kafka: Provider<Server> = {
   title: "Kafka (mock cluster)",
@@ -26,7 +26,7 @@ export const kafka: Provider<Server> = {
   start,
 };
 
-/** A cluster that somebody else runs: the tests may use it. */
+/** A cluster that was given by its address: the tests may use it. */
 async function clusterAt(brokers: string): Promise<Server> {
   if (!(await answers(brokers))) throw new Error("it does not answer");
   return { from: "ONCEFLOW_TEST_KAFKA_BROKERS", url: brokers, stop: async () => {} };
@@ -41,7 +41,7 @@ async function fromDebian(): Promise<Found> {
   return { ...(await onThisMachine()), from: "the Debian package kcat" };
 }
 
-/** kcat is a consumer that never gets anything; what it consumes from is the mock cluster. It picks its port, and says it in its log. */
+/** kcat runs as a consumer that gets no messages, and carries the mock cluster. The cluster picks its port and prints it into the log. */
 async function start({ from, path }: Found): Promise<Server> {
   const guard = await startGuard(join(tmpdir(), "onceflow-kafka-"), "SIGKILL");
   const log = join(guard.folder, "server.log");
@@ -52,12 +52,12 @@ async function start({ from, path }: Found): Promise<Server> {
     await guard.release();
   };
   try {
-    const said = () => readFile(log, "utf8");
+    const readLog = () => readFile(log, "utf8");
     const url = await poll(
       START_BOUND_MS,
       async () => {
-        if (hasEnded(server)) throw new Error(`kcat ended as soon as it was started: ${excerpt(await said())}`);
-        const address = /bootstrap\.servers=(127\.0\.0\.1:\d+)/.exec(await said())?.[1];
+        if (hasEnded(server)) throw new Error(`kcat ended as soon as it was started: ${excerpt(await readLog())}`);
+        const address = /bootstrap\.servers=(127\.0\.0\.1:\d+)/.exec(await readLog())?.[1];
         return address !== undefined && (await answers(address)) ? address : undefined;
       },
       () => `the mock cluster did not answer within ${START_BOUND_MS} ms`,

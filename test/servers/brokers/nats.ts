@@ -24,7 +24,7 @@ export const nats: Provider<Server> = {
     }),
 };
 
-/** A server that somebody else runs: the tests may use it, and neither stop nor kill it. */
+/** A server that was given by its URL: the tests may use it, but neither stop nor kill it. */
 async function serverAt(url: string): Promise<Server> {
   if (!(await answers(url))) throw new Error("it does not answer");
   return { from: "ONCEFLOW_TEST_NATS_URL", url, stop: async () => {} };

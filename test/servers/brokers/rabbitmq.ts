@@ -9,7 +9,7 @@ import { programOnPath } from "../sources/on-path.js";
 export const rabbitmq: Provider<Server> = {
   title: "RabbitMQ",
   env: { given: "ONCEFLOW_TEST_RABBITMQ_URL", from: "ONCEFLOW_TEST_RABBITMQ_FROM" },
-  unsupported: () => (process.platform === "linux" ? undefined : "its server is looked for where Debian has it"),
+  unsupported: () => (process.platform === "linux" ? undefined : "the tests look for its server in the folders of Debian"),
   given: serverAt,
   sources: [
     { name: "machine", seek: onThisMachine },
@@ -18,13 +18,13 @@ export const rabbitmq: Provider<Server> = {
   start,
 };
 
-/** A server that somebody else runs: the tests may use it, and neither stop nor kill it. */
+/** A server that was given by its URL: the tests may use it, but neither stop nor kill it. */
 async function serverAt(url: string): Promise<Server> {
   if (!(await answers(url))) throw new Error("it does not answer");
   return { from: "ONCEFLOW_TEST_RABBITMQ_URL", url, stop: async () => {} };
 }
 
-/** The script itself: the one on PATH wants to be root, and writes where everybody's server does. */
+/** The server's own script: the one on PATH must run as root, and writes into the data folder of the system's server. */
 async function onThisMachine(): Promise<Found> {
   programOnPath("rabbitmq-server");
   return { from: "this machine", path: "/usr/lib/rabbitmq/bin/rabbitmq-server" };
@@ -35,7 +35,7 @@ async function fromDebian(): Promise<Found> {
   return { ...(await onThisMachine()), from: "the Debian package rabbitmq-server" };
 }
 
-/** Erlang's name server comes first, as one of ours: the one that RabbitMQ would start outlives it. */
+/** Starts Erlang's name server (epmd) first: one that RabbitMQ starts itself would outlive it. */
 async function start({ from, path }: Found): Promise<Server> {
   const names = await startProgram({
     title: "epmd",
@@ -66,7 +66,7 @@ async function start({ from, path }: Found): Promise<Server> {
         RABBITMQ_LOGS: "-",
         RABBITMQ_ENABLED_PLUGINS_FILE: join(folder, "plugins"),
         RABBITMQ_CONFIG_FILE: join(folder, "none"),
-        // So that the script becomes the server, instead of its parent.
+        // The script then replaces itself by the server, instead of staying its parent.
         RUNNING_UNDER_SYSTEMD: "true",
       }),
       url: (port) => `amqp://guest:guest@127.0.0.1:${port}`,

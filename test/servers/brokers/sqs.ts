@@ -9,7 +9,7 @@ import { clientOf } from "./sqs-queues.js";
 
 const FAUXQS_VERSION = "2.4.1";
 
-/** It listens on every address of the machine, and has no option against that. */
+/** The emulator listens on every address of the machine, and has no option to change that. */
 const LAUNCHER = `
 import { Server } from "node:net";
 const [from, port, dataDir] = process.argv.slice(1);
@@ -22,8 +22,8 @@ await startFauxqs({ port: Number(port), dataDir, logger: false });
 `;
 
 /**
- * Nothing of Amazon's own can be had, so this is an emulator with its queues in a file;
- * ONCEFLOW_TEST_SQS_URL (sqs://key:secret@region/?endpoint=…) points the same suites at a real one.
+ * Amazon has no SQS that runs locally, so this is an emulator with its queues in a file.
+ * ONCEFLOW_TEST_SQS_URL (sqs://key:secret@region/?endpoint=…) names a real one for the same suites.
  */
 export const sqs: Provider<Server> = {
   title: "SQS (emulator)",
@@ -33,7 +33,7 @@ export const sqs: Provider<Server> = {
   start,
 };
 
-/** One that somebody else runs, such as AWS itself: the tests make and remove queues there. */
+/** A server that was given by its URL, such as AWS itself: the tests create and remove queues there. */
 async function serverAt(url: string): Promise<Server> {
   if (!(await answers(url))) throw new Error("it does not list its queues");
   return { from: "ONCEFLOW_TEST_SQS_URL", url, stop: async () => {} };
@@ -43,7 +43,7 @@ async function fromNpm(): Promise<Found> {
   return { from: `the npm package fauxqs@${FAUXQS_VERSION}`, path: await cachedPackage("fauxqs", FAUXQS_VERSION) };
 }
 
-/** It keeps its queues in Node's own SQLite, which is younger than the Node that runs the tests. */
+/** It keeps its queues in node:sqlite, which needs a newer Node than the one that runs the tests. */
 async function start({ from, path }: Found): Promise<Server> {
   const node = await acquireFrom(node24);
   if (!node.ok) throw new Error(node.reason);

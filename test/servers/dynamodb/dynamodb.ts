@@ -8,7 +8,7 @@ const DEBIAN_PACKAGE = "openjdk-17-jre-headless";
 
 const shared: Omit<Provider<Server>, "title" | "start"> = {
   env: { given: "ONCEFLOW_TEST_DYNAMODB_URL", from: "ONCEFLOW_TEST_DYNAMODB_FROM" },
-  unsupported: () => (process.platform === "win32" ? "its signals, which the tests use, do not exist on Windows" : undefined),
+  unsupported: () => (process.platform === "win32" ? "the tests use signals that do not exist on Windows" : undefined),
   given: serverAt,
   sources: [
     { name: "machine", seek: onThisMachine },
@@ -19,14 +19,14 @@ const shared: Omit<Provider<Server>, "title" | "start"> = {
 /** The real DynamoDB Local, in memory. */
 export const dynamodb: Provider<Server> = { ...shared, title: "DynamoDB Local", start: (found) => startDynamo(found, "memory") };
 
-/** The same with its data in a file: for tests that kill it. */
+/** The same with its data in a file, for tests that kill it. */
 export const dynamodbOnDisk: Provider<Server> = {
   ...shared,
   title: "DynamoDB Local on disk",
   start: (found) => startDynamo(found, "disk"),
 };
 
-/** One that somebody else runs, such as AWS itself: the tests make and remove tables there. */
+/** A server that was given by its URL, such as AWS itself: the tests create and remove tables there. */
 async function serverAt(url: string): Promise<Server> {
   const client = clientOf(url);
   try {
@@ -37,11 +37,11 @@ async function serverAt(url: string): Promise<Server> {
   return { from: "ONCEFLOW_TEST_DYNAMODB_URL", url, stop: async () => {} };
 }
 
-/** Java 17 or newer, with the compiler that makes the launcher run. */
+/** Needs Java 17 or newer, with the compiler module, because the launcher is Java source. */
 async function onThisMachine(): Promise<Found> {
   const modules = await runCommand("java", ["--list-modules"], { boundMs: START_BOUND_MS });
   const major = Number(/^java\.base@(\d+)/m.exec(modules)?.[1]);
-  if (!(major >= 17)) throw new Error(`DynamoDB Local needs Java 17, and this is ${major}`);
+  if (!(major >= 17)) throw new Error(`DynamoDB Local needs Java 17 or newer; this machine has Java ${major}`);
   if (!/^jdk\.compiler@/m.test(modules)) throw new Error("this Java has no module jdk.compiler");
   return { from: `Java ${major} of this machine`, path: "java" };
 }

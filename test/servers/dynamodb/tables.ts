@@ -6,7 +6,7 @@ export interface FreshTable {
   drop(): Promise<void>;
 }
 
-/** The URL of a table that nobody has made yet, on a server that others use at the same time. */
+/** The URL of a table that does not exist yet, on a server that other tests use at the same time. */
 export function freshTable(serverUrl: string): FreshTable {
   const name = `onceflow_test_${randomUUID().replaceAll("-", "")}`;
   const url = new URL(serverUrl);
@@ -22,7 +22,7 @@ export function freshTable(serverUrl: string): FreshTable {
   };
 }
 
-/** The bare driver at the server of this URL. */
+/** A bare client of the AWS SDK for the server of this URL. */
 export function clientOf(serverUrl: string) {
   const { hostname, username, password, searchParams } = new URL(serverUrl);
   const endpoint = searchParams.get("endpoint");
@@ -34,7 +34,7 @@ export function clientOf(serverUrl: string) {
   });
   return {
     client,
-    /** Undefined: not now. */
+    /** True if the server answers, otherwise undefined. */
     answers: () =>
       client.send(new ListTablesCommand({ Limit: 1 })).then(
         () => true,

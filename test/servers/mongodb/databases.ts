@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
 import type { FreshDatabase } from "../postgres/databases.js";
 
-/** A database of its own on a server that others use at the same time. MongoDB makes it when it is first written to. */
+/** The URL of a new database on a server that other tests use at the same time. MongoDB creates it at the first write. */
 export async function freshMongoDatabase(serverUrl: string): Promise<FreshDatabase> {
   const url = new URL(serverUrl);
   url.pathname = `/onceflow_test_${randomUUID().replaceAll("-", "")}`;

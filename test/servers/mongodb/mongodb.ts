@@ -7,23 +7,23 @@ const MINGO_VERSION = "7.2.6";
 const JONGODB_VERSION = "0.1.6";
 
 /**
- * No mongod can be had from the machine's packages or from npm, so this is an emulator: our own server of the protocol,
- * with mingo for the query language. What it proves and what not is in docs/adr/0022-mongodb.md;
- * ONCEFLOW_TEST_MONGODB_URL points the same suites at a real one.
+ * Neither the packages of the machine nor npm have a mongod, so this is an emulator: our own server of the protocol, with mingo
+ * for the query language. docs/adr/0022-mongodb.md says what it proves and what it does not.
+ * ONCEFLOW_TEST_MONGODB_URL names a real server for the same suites.
  */
 export const mongodb: Provider<Server> = emulator("MongoDB (emulator)", []);
 
 /** The same without a replica set: no transactions. */
 export const mongodbStandalone: Provider<Server> = emulator("a standalone MongoDB (emulator)", ["--standalone"]);
 
-/** The same, and it says that it is an old one. */
+/** The same, with the version number of an old server. */
 export const mongodbOld: Provider<Server> = emulator("an old MongoDB (emulator)", ["--version", "4.4.29"]);
 
-/** Somebody else's server of the protocol, which has neither pipelines in updates nor a clock: what the store must refuse. */
+/** Another server of the protocol, without pipelines in updates and without a clock: the store must refuse it. */
 export const jongodb: Provider<Server> = {
   title: "jongodb",
   env: { given: "ONCEFLOW_TEST_JONGODB_URL", from: "ONCEFLOW_TEST_JONGODB_FROM" },
-  unsupported: () => (process.platform === "linux" && process.arch === "x64" ? undefined : "its binary is for Linux on x64"),
+  unsupported: () => (process.platform === "linux" && process.arch === "x64" ? undefined : "its binary runs on Linux x64 only"),
   given: (url) => serverAt("ONCEFLOW_TEST_JONGODB_URL", url),
   sources: [{ name: "npm", seek: jongodbFromNpm }],
   start: ({ from, path }) => startMongo({ title: "jongodb", from, command: path, args: ({ port }) => [`--port=${port}`] }),
@@ -47,7 +47,7 @@ function emulator(title: string, flags: readonly string[]): Provider<Server> {
   };
 }
 
-/** A server that somebody else runs: the tests may use it, and neither stop nor kill it. */
+/** A server that was given by its URL: the tests may use it, but neither stop nor kill it. */
 async function serverAt(variable: string, url: string): Promise<Server> {
   if (!(await answers(url))) throw new Error("it does not answer");
   return { from: variable, url, stop: async () => {} };

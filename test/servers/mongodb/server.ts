@@ -2,7 +2,7 @@ import { MongoClient } from "mongodb";
 import { type ServerProgram, startProgram } from "../process/program-server.js";
 import type { Server } from "../provider.js";
 
-/** A program that speaks MongoDB's protocol on a port of loopback. */
+/** A program that speaks MongoDB's protocol on a loopback port. */
 export type MongoProgram = Pick<ServerProgram, "title" | "from" | "command" | "args">;
 
 export async function startMongo(program: MongoProgram): Promise<Server> {

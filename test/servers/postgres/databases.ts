@@ -6,14 +6,14 @@ export interface FreshDatabase {
   drop(): Promise<void>;
 }
 
-/** A database of its own on a server that others use at the same time, as each test file does. */
+/** Creates a database for one test file, on a server that other test files use at the same time. */
 export async function freshDatabase(serverUrl: string): Promise<FreshDatabase> {
   const name = `onceflow_test_${randomUUID().replaceAll("-", "")}`;
-  // template0 because nobody can be connected to it: a connection to the template is what makes this fail.
+  // template0 accepts no connections: with a connection to its template, CREATE DATABASE fails.
   await execute(serverUrl, `create database ${name} template template0`);
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
-  // By force, because a killed test process's connections can outlive it for a moment.
+  // By force, because connections of a killed test process may stay open for a moment.
   return { url: url.href, drop: () => execute(serverUrl, `drop database if exists ${name} with (force)`) };
 }
 

@@ -7,11 +7,11 @@ import type { Found, Provider, Runtime, Server } from "../provider.js";
 import { installDebianPackage } from "../sources/debian.js";
 import { programOnPath } from "../sources/on-path.js";
 
-/** The program: what it stands in front of, and in which mode, is for each test to say (`startPgBouncer`). */
+/** The PgBouncer program. Each test starts it with its own target and mode (`startPgBouncer`). */
 export const pgbouncer: Provider<Runtime> = {
   title: "PgBouncer",
   env: { given: "ONCEFLOW_TEST_PGBOUNCER", from: "ONCEFLOW_TEST_PGBOUNCER_FROM" },
-  unsupported: () => (process.platform === "linux" ? undefined : "its program is looked for where Debian has it"),
+  unsupported: () => (process.platform === "linux" ? undefined : "the tests look for its program in the folders of Debian"),
   given: (path) => start({ from: "ONCEFLOW_TEST_PGBOUNCER", path }),
   sources: [
     { name: "machine", seek: onThisMachine },
@@ -35,14 +35,14 @@ async function start({ from, path }: Found): Promise<Runtime> {
 }
 
 export interface PoolerSettings {
-  /** The server behind it. */
+  /** The URL of the server behind the pooler. */
   readonly target: string;
   readonly pool_mode: "transaction" | "session" | "statement";
   readonly default_pool_size?: number;
   readonly ignore_startup_parameters?: string;
 }
 
-/** A pooler of the test's own. Its URL leads to the database that `target` names. */
+/** Starts a pooler for one test. Its URL leads to the database of `target`. */
 export async function startPgBouncer({ from, path }: Runtime, { target, ...settings }: PoolerSettings): Promise<Server> {
   const server = new URL(target);
   return await startProgram({
@@ -58,7 +58,7 @@ export async function startPgBouncer({ from, path }: Runtime, { target, ...setti
         unix_socket_dir: "",
         auth_type: "any",
         max_client_conn: 2000,
-        // Every transaction goes through another session of the server, where there are several.
+        // Consecutive transactions use different server sessions, if there are several.
         server_round_robin: 1,
         ...settings,
       };

@@ -13,7 +13,7 @@ const NPM_VERSION = "18.4.0-beta.17";
 export const postgres: Provider<Server> = {
   title: "PostgreSQL",
   env: { given: "ONCEFLOW_TEST_POSTGRES_URL", from: "ONCEFLOW_TEST_POSTGRES_FROM" },
-  unsupported: () => (process.platform === "win32" ? "its signals, which the tests use, do not exist on Windows" : undefined),
+  unsupported: () => (process.platform === "win32" ? "the tests use signals that do not exist on Windows" : undefined),
   given: serverAt,
   sources: [
     { name: "machine", seek: onThisMachine },
@@ -23,7 +23,7 @@ export const postgres: Provider<Server> = {
   start: startPostgres,
 };
 
-/** A server that somebody else runs: the tests may use it, and neither stop nor kill it. */
+/** A server that was given by its URL: the tests may use it, but neither stop nor kill it. */
 async function serverAt(url: string): Promise<Server> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: START_BOUND_MS });
   await client.connect();
@@ -36,7 +36,7 @@ async function onThisMachine(): Promise<Found> {
   const debian = "/usr/lib/postgresql";
   const versions = existsSync(debian) ? await readdir(debian) : [];
   const newestFirst = versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(debian, version, "bin"));
-  // pg_config also comes with the client library alone, so each folder has to show that it has the server.
+  // pg_config also comes with the client library alone, so each folder is checked for the server's programs.
   const folders = [configured.trim(), ...newestFirst, ...(process.env.PATH ?? "").split(delimiter)];
   const path = folders.find((folder) => folder && existsSync(join(folder, "initdb")) && existsSync(join(folder, "postgres")));
   if (path === undefined) throw new Error("no folder of pg_config, /usr/lib/postgresql and PATH has initdb and postgres");
@@ -50,7 +50,7 @@ async function fromNpm(): Promise<Found> {
   return { from: `the npm package ${name}`, path: join(native, "bin"), movable: native };
 }
 
-/** npm does not pack symbolic links. The package has them as a list, without which its libraries are not found. */
+/** npm does not pack symbolic links. The package has a list of them instead; without them its libraries are not found. */
 async function recreateSymlinks(folder: string): Promise<void> {
   const list = join(folder, "native", "pg-symlinks.json");
   if (!existsSync(list)) return;

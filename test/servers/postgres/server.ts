@@ -12,7 +12,7 @@ import { childrenOf, isRunning, signal } from "../process/processes.js";
 import { handToUnprivilegedUser, type RunAs, reachableBinaries } from "../process/unprivileged-user.js";
 import type { Found, Server } from "../provider.js";
 
-/** What one private server is made of. It stays the same when the server is killed and started again. */
+/** The parts of a private server that stay the same when it is killed and restarted. */
 interface Place {
   readonly binaries: string;
   readonly guard: Guard;
@@ -20,9 +20,9 @@ interface Place {
   readonly port: number;
 }
 
-/** A private server: a folder, a port and processes of its own, all of which `stop` or the death of this process removes. */
+/** A private server with its own folder, port and processes. `stop`, or the death of this process, removes all of them. */
 export async function startPostgres(found: Found): Promise<Server> {
-  // SIGQUIT is PostgreSQL's immediate shutdown: unlike SIGKILL it gives its shared memory back to the system.
+  // SIGQUIT is PostgreSQL's immediate shutdown: unlike SIGKILL it releases the shared memory.
   const guard = await startGuard(join(tmpdir(), "onceflow-postgres-"), "SIGQUIT");
   try {
     const user = await handToUnprivilegedUser(guard.folder);
@@ -31,7 +31,7 @@ export async function startPostgres(found: Found): Promise<Server> {
     return await poll(
       START_BOUND_MS,
       async () => {
-        // Somebody may take the port before the server does: then it is another one's turn.
+        // Another process may take the port before the server does: then another port is tried.
         const place = { binaries, guard, user, port: await freePort() };
         const server = await tryToStart(place);
         return server && runningAt(place, server, found.from);
@@ -49,7 +49,7 @@ function runningAt(place: Place, first: ChildProcess, from: string): Server {
   let stopped = false;
   const restart = async () => {
     if (!hasEnded(server)) return;
-    // What the killed server held (its port, its shared memory) can be taken for a moment longer, so it is tried until it is not.
+    // The port and the shared memory of the killed server may be in use for a moment longer, so the start is retried.
     const late = () => `PostgreSQL could not be started again on port ${place.port} within ${START_BOUND_MS} ms`;
     server = await poll(START_BOUND_MS, () => tryToStart(place), late);
   };
@@ -65,7 +65,7 @@ function runningAt(place: Place, first: ChildProcess, from: string): Server {
     stop: async () => {
       if (stopped) return;
       stopped = true;
-      // A killed server has left shared memory behind, of which some systems have little. It takes that back when it starts.
+      // A killed server leaves shared memory behind, of which some systems have little. It is released when the server starts again.
       await restart().catch(() => undefined);
       await shutDown(server);
       await place.guard.release();
@@ -78,29 +78,29 @@ async function initialise(binaries: string, guard: Guard, user: RunAs): Promise<
   await runCommand(join(binaries, "initdb"), args, { ...user, boundMs: START_BOUND_MS, guard });
 }
 
-/** The server, once it answers; undefined when something else still holds what it needs. */
+/** Returns the server when it answers, or undefined if its port or its memory is still in use. */
 async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
   const log = join(place.guard.folder, "server.log");
   const server = launch(place, log);
   if (await answers(server, place, log)) return server;
-  const said = await readFile(log, "utf8");
-  if (/already in use|still in use/.test(said)) return undefined;
-  throw new Error(`PostgreSQL ended as soon as it was started: ${excerpt(said)}`);
+  const output = await readFile(log, "utf8");
+  if (/already in use|still in use/.test(output)) return undefined;
+  throw new Error(`PostgreSQL ended as soon as it was started: ${excerpt(output)}`);
 }
 
 function launch({ binaries, guard, user, port }: Place, log: string): ChildProcess {
   const settings = {
     listen_addresses: "127.0.0.1",
     port,
-    // A socket's path may not be long, and a temporary folder's sometimes is.
+    // A socket path has a length limit, which the path of a temporary folder may exceed.
     unix_socket_directories: "",
-    // Durability is what is tested here, so nothing is traded for speed, whatever the packager's defaults are.
+    // The tests are about durability, so no setting trades it for speed, whatever the defaults of the package are.
     fsync: "on",
     synchronous_commit: "on",
     full_page_writes: "on",
     max_connections: 200,
     shared_buffers: "64MB",
-    // In the data folder instead of the system's shared memory, so that removing the folder removes it.
+    // In the data folder instead of the system's shared memory, so that it is removed with the folder.
     dynamic_shared_memory_type: "mmap",
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
@@ -108,12 +108,12 @@ function launch({ binaries, guard, user, port }: Place, log: string): ChildProce
   return launchServer({ command: join(binaries, "postgres"), args: ["-D", data, ...args], cwd: guard.folder, log, guard, user });
 }
 
-/** Whether the server came up: true when it answers a query, false when it ended instead. */
+/** True when the server answers a query, false if its process has ended. */
 async function answers(server: ChildProcess, place: Place, log: string): Promise<boolean> {
   const ask = async () => {
     if (hasEnded(server)) return false;
     const client = new pg.Client({ connectionString: urlOf(place), connectionTimeoutMillis: 1_000 });
-    // A connection that breaks is an answer here ("not yet"), which the promises below already give.
+    // A broken connection means "not yet", which the promises below already report.
     client.on("error", () => {});
     try {
       await client.connect();
@@ -133,7 +133,7 @@ async function answers(server: ChildProcess, place: Place, log: string): Promise
   }
 }
 
-/** The fast shutdown, which ends open connections; by force when even that takes too long. */
+/** A fast shutdown, which ends open connections. Kills the processes if that takes too long. */
 async function shutDown(server: ChildProcess): Promise<void> {
   if (server.pid !== undefined && !hasEnded(server)) signal(server.pid, "SIGINT");
   await poll(
@@ -143,7 +143,7 @@ async function shutDown(server: ChildProcess): Promise<void> {
   ).catch(() => killAll(server));
 }
 
-/** The processes that serve connections outlive the first one for a moment: a crash is over when they are gone, too. */
+/** Kills the server and the processes that serve its connections, which would outlive it for a moment. */
 async function killAll(server: ChildProcess): Promise<void> {
   if (server.pid === undefined || hasEnded(server)) return;
   const children = await childrenOf(server.pid);

@@ -9,11 +9,11 @@ interface CommandOptions {
   readonly gid?: number;
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
-  /** Kills the command, should this process die before it ends. */
+  /** Kills the command if this process dies before it ends. */
   readonly guard?: { watch(pid: number): void; forget(pid: number): void };
 }
 
-/** Runs a command to its end and answers with what it printed. It throws with some of that when it fails or takes too long. */
+/** Runs a command and returns its output. Throws an error with an excerpt of the output if it fails or takes too long. */
 export async function runCommand(command: string, args: readonly string[], options: CommandOptions): Promise<string> {
   const { boundMs, guard, ...rest } = options;
   return new Promise((resolve, reject) => {
@@ -43,7 +43,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** A text as one line of bearable length. Some programs give the reason first and some last, so both ends are kept. */
+/** A text as one line of limited length. Some programs print the reason first and some last, so both ends are kept. */
 export function excerpt(text: string): string {
   const lines = text.trim().split("\n");
   return (lines.length > 8 ? [...lines.slice(0, 4), "…", ...lines.slice(-4)] : lines).join(" | ");

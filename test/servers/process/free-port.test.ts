@@ -10,7 +10,7 @@ vi.mock("node:crypto", async (original) => {
   return { ...crypto, randomInt: (from: number, to: number) => random.next.shift() ?? crypto.randomInt(from, to) };
 });
 
-test("a port that somebody listens on is not given", async () => {
+test("freePort does not return a port that is in use", async () => {
   const taken = await freePort();
   const server = createServer().listen(taken, "127.0.0.1");
   onTestFinished(() => void server.close());
@@ -21,7 +21,7 @@ test("a port that somebody listens on is not given", async () => {
   expect(port).not.toBe(taken);
 });
 
-/** While a server is killed and started again, a connection to somewhere else would be given its port. */
+/** While a server is killed and restarted, an outgoing connection could otherwise get its port. */
 const linux = "/proc/sys/net/ipv4/ip_local_port_range";
 test.skipIf(!existsSync(linux))("no outgoing connection gets a port of the range", () => {
   const [first] = readFileSync(linux, "utf8").split(/\s+/).map(Number);

@@ -1,10 +1,10 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 
-/** Below what systems give to outgoing connections: one of those would have the port while its server is started again. */
+/** Below the range that systems use for outgoing connections: one of those could take the port of a server while it restarts. */
 export const portRange = { from: 10_240, to: 32_768 } as const;
 
-/** A port of the loopback address that was free a moment ago: who uses it must be ready to hear that it no longer is. */
+/** A loopback port that was free a moment ago. The caller must handle that another process takes it first. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(portRange.from, portRange.to);

@@ -3,19 +3,19 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 
 export interface Guard {
-  /** The temporary folder this guard removes. */
+  /** The temporary folder that this guard removes. */
   readonly folder: string;
-  /** From now on this process is killed when ours dies. */
+  /** From now on the guard kills this process when ours dies. */
   watch(pid: number): void;
-  /** It has ended: its number may soon belong to somebody else. */
+  /** The process has ended: the system may give its id to another process soon. */
   forget(pid: number): void;
   /** Removes the folder and ends the guard. */
   release(): Promise<void>;
 }
 
 /**
- * The guard is a program of its own, which outlives us: it reads process ids from a pipe that only we hold, so the pipe closes
- * however we die, SIGKILL included. It is text because it has to run both from the sources and from the compiled files.
+ * The guard is a separate program that outlives this process: it reads process ids from a pipe that only this process holds, so
+ * the pipe closes even if this process is killed by SIGKILL. It is text because it must run from the sources and from the build.
  */
 const GUARD_PROGRAM = `
 const { readFileSync, rmSync } = require("node:fs");
@@ -49,20 +49,20 @@ function runs(pid) {
 }
 `;
 
-/** Makes a temporary folder and the process that removes it, and kills what is watched, when this process is gone. */
+/** Creates a temporary folder, and a process that removes it and kills the watched processes when this process has ended. */
 export async function startGuard(folderPrefix: string, gentle: NodeJS.Signals = "SIGTERM"): Promise<Guard> {
   const folder = await mkdtemp(folderPrefix);
   const guard = spawn(process.execPath, ["-e", GUARD_PROGRAM, folder, gentle], {
     stdio: ["pipe", "ignore", "ignore"],
-    // In a session of its own, so that Ctrl-C in the terminal reaches us and not the guard.
+    // In its own session, so that Ctrl-C in the terminal reaches this process and not the guard.
     detached: true,
-    // A loader or a debugger that our own process was started with is not for the guard.
+    // Without the environment of this process, which may name a loader or a debugger.
     env: {},
   });
   const ended = once(guard, "exit").catch(() => undefined);
-  // A guard that somebody killed is a clean-up that does not happen, not a reason to fail.
+  // If the guard was killed, the clean-up does not happen; that is no reason to fail.
   guard.stdin.on("error", () => {});
-  // Neither the guard nor the pipe to it keeps a program alive that is done.
+  // Neither the guard nor the pipe keeps a finished program alive.
   guard.unref();
   (guard.stdin as unknown as { unref(): void }).unref();
 

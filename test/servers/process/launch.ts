@@ -6,20 +6,20 @@ interface Launch {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
-  /** The file that all its output goes to. */
+  /** The file for all output of the server. */
   readonly log: string;
   readonly guard: Pick<Guard, "watch" | "forget">;
-  /** Who it runs as, where that is not us. */
+  /** The user that the server runs as. Default: the user of this process. */
   readonly user?: { readonly uid?: number; readonly gid?: number };
-  /** Its environment, where that is not ours. */
+  /** The environment of the server. Default: the environment of this process. */
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** Starts a server's process, and has it ended should we die first. */
+/** Starts the process of a server. The guard ends it if this process dies first. */
 export function launchServer({ command, args, cwd, log, guard, user = {}, env = process.env }: Launch): ChildProcess {
   const output = openSync(log, "w");
   try {
-    // In a session of its own, so that Ctrl-C in the terminal leaves the server's end to us.
+    // In its own session, so that Ctrl-C in the terminal does not end the server before the tests do.
     const server = spawn(command, args, { ...user, cwd, env, stdio: ["ignore", output, output], detached: true });
     server.unref();
     const { pid } = server;
@@ -27,7 +27,7 @@ export function launchServer({ command, args, cwd, log, guard, user = {}, env = 
       guard.watch(pid);
       server.once("exit", () => guard.forget(pid));
     }
-    // Without a process there is an error instead of an exit; the wait for an answer sees that there is no process.
+    // If the process cannot be started, there is an error event instead of an exit; `hasEnded` then returns true.
     server.on("error", () => {});
     return server;
   } finally {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { runCommand } from "./command.js";
 
-/** Whether a process still runs. One that has ended and that nobody has waited for yet (a zombie) does not. */
+/** Whether a process still runs. A zombie, which has ended but was not waited for, does not. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -35,7 +35,7 @@ export function signal(pid: number, name: NodeJS.Signals): void {
 
 function linuxStat(pid: number): { state: string | undefined; parent: number } | undefined {
   try {
-    // The name, in parentheses, may itself hold blanks and parentheses: the fields begin after the last one.
+    // The name, in parentheses, may itself contain blanks and parentheses: the fields begin after the last one.
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
     const [state, parent] = text.slice(text.lastIndexOf(")") + 2).split(" ");
     return { state, parent: Number(parent) };

@@ -20,9 +20,9 @@ export interface ServerProgram {
   env?(place: PlaceOfProgram): NodeJS.ProcessEnv;
   url(port: number): string;
   answers(url: string): Promise<boolean>;
-  /** It does not run as root: root starts it as a user without rights, who gets its folder. */
+  /** Must not run as root: root starts it as a user without rights, who gets the folder. */
   readonly unprivileged?: boolean;
-  /** How long it may take to start, where that is longer than others do on a machine with much to do. */
+  /** How long it may take to start on a busy machine, if longer than other servers. */
   readonly startMsMax?: number;
 }
 
@@ -38,7 +38,7 @@ interface Place {
   readonly port: number;
 }
 
-/** A private server: a folder, a port and a process of its own, all of which `stop` or the death of this process removes. */
+/** A private server with its own folder, port and process. `stop`, or the death of this process, removes all of them. */
 export async function startProgram(program: ServerProgram): Promise<Server> {
   const guard = await startGuard(join(tmpdir(), "onceflow-server-"), "SIGKILL");
   try {
@@ -46,7 +46,7 @@ export async function startProgram(program: ServerProgram): Promise<Server> {
     return await poll(
       boundOf(program),
       async () => {
-        // Somebody may take the port before the server does: then it is another one's turn.
+        // Another process may take the port before the server does: then another port is tried.
         const place = { program, guard, user, port: await freePort() };
         const server = await tryToStart(place);
         return server && runningAt(place, server);
@@ -91,7 +91,7 @@ export async function killProgram(server: ChildProcess, title: string): Promise<
   );
 }
 
-/** The server, once it answers; undefined when something else still holds its port. */
+/** Returns the server when it answers, or undefined if its port is still in use. */
 async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
   const { title, answers } = place.program;
   const log = join(place.guard.folder, "server.log");
@@ -102,9 +102,9 @@ async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
     () => `${title} did not answer within ${boundOf(place.program)} ms`,
   );
   if (up) return server;
-  const said = await readFile(log, "utf8");
-  if (/EADDRINUSE|in use/i.test(said)) return undefined;
-  throw new Error(`${title} ended as soon as it was started: ${excerpt(said)}`);
+  const output = await readFile(log, "utf8");
+  if (/EADDRINUSE|in use/i.test(output)) return undefined;
+  throw new Error(`${title} ended as soon as it was started: ${excerpt(output)}`);
 }
 
 function launch({ program, guard, user, port }: Place, log: string): ChildProcess {

@@ -3,10 +3,10 @@ import { join, relative } from "node:path";
 import type { Found } from "../provider.js";
 import { runCommand, START_BOUND_MS } from "./command.js";
 
-/** The user to run as; neither when that is simply the user we are. */
+/** The user to run as; empty for the user of this process. */
 export type RunAs = { readonly uid: number; readonly gid: number } | Record<string, never>;
 
-/** PostgreSQL refuses to run as root, so root hands the folder to a user without rights and starts the programs as that one. */
+/** PostgreSQL refuses to run as root, so root gives the folder to a user without rights and starts the programs as that user. */
 export async function handToUnprivilegedUser(folder: string): Promise<RunAs> {
   if (process.getuid?.() !== 0) return {};
   const user = (await idsOf("postgres")) ?? (await idsOf("nobody"));
@@ -15,7 +15,7 @@ export async function handToUnprivilegedUser(folder: string): Promise<RunAs> {
   return user;
 }
 
-/** The folder of binaries that this user can start: the one found, or a copy where a folder above it is closed to the user. */
+/** The folder of binaries that this user can execute: the found one, or a copy if the user may not enter the found one. */
 export async function reachableBinaries(found: Found, user: RunAs, folder: string): Promise<string> {
   try {
     await runCommand(join(found.path, "initdb"), ["--version"], { ...user, boundMs: START_BOUND_MS });

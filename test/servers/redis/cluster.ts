@@ -30,10 +30,10 @@ export async function startRedisCluster(found: Found, settings: Readonly<Record<
   };
   try {
     const members: RedisProcess[] = [];
-    // One after the other: two that look for a free port at once may find the same one.
+    // One after another: two searches for a free port at the same time may find the same one.
     const buses: number[] = [];
     for (let i = 0; i < 2 * masters; i++) {
-      // The usual one, ten thousand above the port, may be beyond the last port that there is.
+      // The default bus port, which is the port plus 10,000, may be above the highest port number.
       const bus = await freePort();
       members.push(await startRedisProcess(found, guard, { ...cluster, "cluster-port": String(bus) }));
       buses.push(bus);
@@ -54,24 +54,24 @@ export async function startRedisCluster(found: Found, settings: Readonly<Record<
 }
 
 async function formCluster(members: readonly RedisProcess[], buses: readonly number[]): Promise<void> {
-  const tell = (i: number, ...command: string[]) => ask(urlOf(members[i] as RedisProcess), "CLUSTER", ...command);
+  const send = (i: number, ...command: string[]) => ask(urlOf(members[i] as RedisProcess), "CLUSTER", ...command);
   for (let i = 0; i < masters; i++) {
     const [from, to] = [i, i + 1].map((part) => Math.floor((part * slots) / masters)) as [number, number];
-    await tell(i, "ADDSLOTSRANGE", String(from), String(to - 1));
+    await send(i, "ADDSLOTSRANGE", String(from), String(to - 1));
   }
   for (let i = 1; i < members.length; i++) {
-    await tell(i, "SET-CONFIG-EPOCH", String(i + 1));
-    await tell(0, "MEET", "127.0.0.1", String(members[i]?.port), String(buses[i]));
+    await send(i, "SET-CONFIG-EPOCH", String(i + 1));
+    await send(0, "MEET", "127.0.0.1", String(members[i]?.port), String(buses[i]));
   }
   for (let i = masters; i < members.length; i++) {
-    const master = String(await tell(i - masters, "MYID"));
-    await until("a member knows its master", async () => String(await tell(i, "NODES")).includes(master));
-    await tell(i, "REPLICATE", master);
+    const master = String(await send(i - masters, "MYID"));
+    await until("a member knows its master", async () => String(await send(i, "NODES")).includes(master));
+    await send(i, "REPLICATE", master);
   }
   for (let i = 0; i < members.length; i++) {
-    await until("every member finds the cluster whole", async () => {
-      const whole = String(await tell(i, "INFO")).includes("cluster_state:ok");
-      return whole && String(await tell(i, "NODES")).match(/slave [0-9a-f]{40}/g)?.length === masters;
+    await until("every member reports that the cluster is ok", async () => {
+      const isOk = String(await send(i, "INFO")).includes("cluster_state:ok");
+      return isOk && String(await send(i, "NODES")).match(/slave [0-9a-f]{40}/g)?.length === masters;
     });
   }
   for (const master of members.slice(0, masters)) {
@@ -89,6 +89,6 @@ async function until(what: string, look: () => Promise<boolean>): Promise<void> 
   await poll(
     START_BOUND_MS,
     async () => (await look().catch(() => false)) || undefined,
-    () => `it did not come about within ${START_BOUND_MS} ms that ${what}`,
+    () => `timed out after ${START_BOUND_MS} ms waiting until ${what}`,
   );
 }

@@ -15,12 +15,12 @@ export const redis: Provider<Server> = {
   start: startRedis,
 };
 
-/** The program itself, for those who need several servers. */
+/** The program itself, for tests that need several servers. */
 export async function redisProgram(): Promise<Found> {
   return await onThisMachine().catch(fromDebian);
 }
 
-/** A server that somebody else runs: the tests may use it, and neither stop nor kill it. */
+/** A server that was given by its URL: the tests may use it, but neither stop nor kill it. */
 async function serverAt(url: string): Promise<Server> {
   await ask(url, "PING");
   return { from: "ONCEFLOW_TEST_REDIS_URL", url, stop: async () => {} };

@@ -12,12 +12,12 @@ export interface RedisPair {
   readonly master: RedisProcess;
   readonly replica: RedisProcess;
   readonly sentinels: readonly RedisProcess[];
-  /** By way of the sentinels. */
+  /** Leads to the master through the sentinels. */
   readonly url: string;
   stop(): Promise<void>;
 }
 
-/** A master, its replica, and so many sentinels that watch them. */
+/** A master, its replica, and sentinels that monitor them. */
 export async function startRedisPair(found: Found, { sentinels }: { readonly sentinels: number }): Promise<RedisPair> {
   const guard = await startGuard(join(tmpdir(), "onceflow-redis-pair-"), "SIGKILL");
   const durable = { appendonly: "yes", appendfsync: "always", "repl-diskless-sync-delay": "0" };
@@ -31,7 +31,7 @@ export async function startRedisPair(found: Found, { sentinels }: { readonly sen
       await writeFile(file, sentinelSettings(master.port, Math.floor(sentinels / 2) + 1));
       watchers.push(await startRedisProcess(found, guard, { sentinel: file }));
     }
-    for (const watcher of watchers) await knowsAll(watcher, sentinels);
+    for (const watcher of watchers) await knowsOthers(watcher, sentinels);
     return {
       master,
       replica,
@@ -58,7 +58,7 @@ function sentinelSettings(port: number, quorum: number): string {
   ].join("\n");
 }
 
-/** The replica has all that the master has, and takes what comes. */
+/** Waits until the replica has received the master's data and follows it. */
 export async function replicates(master: RedisProcess): Promise<void> {
   await poll(
     START_BOUND_MS,
@@ -67,12 +67,12 @@ export async function replicates(master: RedisProcess): Promise<void> {
   );
 }
 
-async function knowsAll(sentinel: RedisProcess, sentinels: number): Promise<void> {
+async function knowsOthers(sentinel: RedisProcess, sentinels: number): Promise<void> {
   await poll(
     START_BOUND_MS,
     async () => {
-      const said = String(await ask(urlOf(sentinel), "INFO", "sentinel"));
-      return said.includes(`status=ok`) && said.includes(`slaves=1,sentinels=${sentinels}`) ? true : undefined;
+      const info = String(await ask(urlOf(sentinel), "INFO", "sentinel"));
+      return info.includes(`status=ok`) && info.includes(`slaves=1,sentinels=${sentinels}`) ? true : undefined;
     },
     () => `a sentinel did not find the others within ${START_BOUND_MS} ms`,
   );

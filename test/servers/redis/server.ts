@@ -11,12 +11,12 @@ import { hasEnded, launchServer } from "../process/launch.js";
 import { signal } from "../process/processes.js";
 import type { Found, Server } from "../provider.js";
 
-/** What one process is made of. It stays the same when the process is killed and started again. */
+/** The parts of a Redis process that stay the same when it is killed and restarted. */
 interface Place {
   readonly program: string;
   readonly guard: Guard;
   readonly port: number;
-  /** Its data and its log. */
+  /** The folder of its data and its log. */
   readonly folder: string;
   readonly settings: RedisSettings;
 }
@@ -31,7 +31,7 @@ export interface RedisProcess {
   end(): Promise<void>;
 }
 
-/** A private server, as durable as Redis can be: it answers when the disk has it, and evicts nothing. */
+/** A private server with the most durable settings: it acknowledges a write when it is on disk, and evicts nothing. */
 export async function startRedis(found: Found): Promise<Server> {
   const guard = await startGuard(join(tmpdir(), "onceflow-redis-"), "SIGKILL");
   try {
@@ -56,12 +56,12 @@ export async function startRedis(found: Found): Promise<Server> {
   }
 }
 
-/** One process in a folder of its own under the guard's: a server, a member of a cluster, or a sentinel. */
+/** One process in its own folder inside the guard's folder: a server, a member of a cluster, or a sentinel. */
 export async function startRedisProcess(found: Found, guard: Guard, settings: RedisSettings): Promise<RedisProcess> {
   return await poll(
     START_BOUND_MS,
     async () => {
-      // Somebody may take the port before the server does: then it is another one's turn.
+      // Another process may take the port before the server does: then another port is tried.
       const port = await freePort();
       const place = { program: found.path, guard, port, folder: join(guard.folder, String(port)), settings };
       await mkdir(place.folder, { recursive: true });
@@ -88,7 +88,7 @@ function runningAt(place: Place, first: ChildProcess): RedisProcess {
       return hasEnded(server) ? undefined : server.pid;
     },
     kill,
-    // Everything is thrown away with its folder: there is nothing to shut down gently.
+    // The folder is removed with all data: no gentle shutdown is needed.
     end: kill,
     restart: async () => {
       if (!hasEnded(server)) return;
@@ -98,7 +98,7 @@ function runningAt(place: Place, first: ChildProcess): RedisProcess {
   };
 }
 
-/** The server, once it answers; undefined when something else still holds its port. */
+/** Returns the server when it answers, or undefined if its port is still in use. */
 async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
   const log = join(place.folder, "server.log");
   const server = launch(place, log);
@@ -107,7 +107,7 @@ async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
     START_BOUND_MS,
     async () => {
       if (hasEnded(server)) return false;
-      // While it loads its data it answers with an error, and is not up yet.
+      // While it loads its data, it answers with an error and is not up yet.
       return await ask(url, "PING").then(
         () => true,
         () => undefined,
@@ -116,9 +116,9 @@ async function tryToStart(place: Place): Promise<ChildProcess | undefined> {
     () => `Redis did not answer within ${START_BOUND_MS} ms`,
   );
   if (up) return server;
-  const said = await readFile(log, "utf8");
-  if (/in use/.test(said)) return undefined;
-  throw new Error(`Redis ended as soon as it was started: ${excerpt(said)}`);
+  const output = await readFile(log, "utf8");
+  if (/in use/.test(output)) return undefined;
+  throw new Error(`Redis ended as soon as it was started: ${excerpt(output)}`);
 }
 
 function launch({ program, guard, port, folder, settings }: Place, log: string): ChildProcess {
@@ -129,10 +129,10 @@ function launch({ program, guard, port, folder, settings }: Place, log: string):
   return launchServer({ command: program, args: asked, cwd: folder, log, guard });
 }
 
-/** One command on a connection of its own. */
+/** Sends one command on a new connection. */
 export async function ask(url: string, ...command: string[]): Promise<unknown> {
   const client = createClient({ url, socket: { connectTimeout: 1000, reconnectStrategy: false } });
-  // A connection that breaks is an answer here, which the promises below already give.
+  // A broken connection is reported by the promises below.
   client.on("error", () => {});
   try {
     await client.connect();

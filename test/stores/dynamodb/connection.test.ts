@@ -10,13 +10,13 @@ import { type FreshTable, freshTable } from "../../servers/dynamodb/tables.js";
 const server = inject("dynamodb");
 const endpoint = new URL((server.ok && new URL(server.url).searchParams.get("endpoint")) || "http://127.0.0.1:1");
 
-/** Replies and requests that are lost on the way, on real connections to the real server. */
+/** Requests and replies are lost on real connections to the real server. */
 describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connection that breaks", () => {
   let table: FreshTable;
   let proxy: CuttingProxy;
-  /** The SDK tries three times by itself. */
+  /** Its SDK client makes three attempts. */
   let store: Store;
-  /** Its client tries once. */
+  /** Its SDK client makes one attempt. */
   let impatient: Store;
   let client: DynamoDBClient;
   let keys = 0;
@@ -48,14 +48,15 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
     key = `cut-${keys}`;
   });
 
-  const begin = (owner: string, said: Partial<Begin> = {}) => contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000, ...said });
+  const begin = (owner: string, fields: Partial<Begin> = {}) =>
+    contractBegin({ key, owner, effect: "atMostOnce", leaseMs: 10_000, ...fields });
   const settle = (to: Settle["to"] = { state: "completed", outcome: "1" }): Settle => {
     return { verb: "settle", scope: "", key, owner: "me", attempt: 1, to, note: null };
   };
   const revOf = async () => (await store.read({ scope: "", key }))?.record.rev;
 
   for (const what of ["request", "reply"] as const) {
-    test(`a begin whose ${what} is lost: the SDK sends it again, and it finds its own success`, async () => {
+    test(`a begin whose ${what} is lost is resent by the SDK and recognised as done`, async () => {
       const before = proxy.cuts;
       proxy.cutNext(what);
       expect(await store.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
@@ -64,7 +65,7 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
       expect(await store.commit({ ledger: begin("another") })).toMatchObject({ kind: "running", attempt: 1 });
     });
 
-    test(`a settle whose ${what} is lost: the SDK sends it again, and it finds its own success`, async () => {
+    test(`a settle whose ${what} is lost is resent by the SDK and recognised as done`, async () => {
       await store.commit({ ledger: begin("me") });
       const before = proxy.cuts;
       proxy.cutNext(what);
@@ -74,10 +75,10 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
       expect((await inspect(store, { key }))?.value).toBe(1);
     });
 
-    test(`a second attempt whose ${what} is lost: the SDK sends it again, and it counts once`, async () => {
+    test(`a second attempt whose ${what} is lost is resent by the SDK and counted once`, async () => {
       await store.commit({ ledger: begin("me") });
       await store.commit({ ledger: settle({ state: "free" }) });
-      // The first of its two trips is refused by what is there. The second one is cut.
+      // The server refuses the first of its two requests, because the record exists. The second request is cut.
       const before = proxy.cuts;
       const taking = store.commit({ ledger: begin("taker") });
       await refusedOnce();
@@ -91,14 +92,14 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
       ]);
     });
 
-    test(`without the SDK's own tries a begin whose ${what} is lost is not known, and sent again finds the truth`, async () => {
+    test(`without retries of the SDK, a begin whose ${what} is lost throws NotKnownError; the same begin sent again has started`, async () => {
       proxy.cutNext(what);
       await expect(impatient.commit({ ledger: begin("me") })).rejects.toThrow(NotKnownError);
       expect(await impatient.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
       expect(await revOf()).toBe(1);
     });
 
-    test(`and so is a settle whose ${what} is lost`, async () => {
+    test(`without retries of the SDK, a settle whose ${what} is lost throws NotKnownError; the same settle sent again has settled`, async () => {
       await impatient.commit({ ledger: begin("me") });
       proxy.cutNext(what);
       await expect(impatient.commit({ ledger: settle() })).rejects.toThrow(NotKnownError);
@@ -106,7 +107,7 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
       expect(await revOf()).toBe(2);
     });
 
-    test(`once does it once when the ${what} of its begin is lost, and when that of its settle is`, async () => {
+    test(`once calls the handler once if the ${what} of its begin and the ${what} of its settle are lost`, async () => {
       for (const [name, handle] of [
         ["sdk", store],
         ["impatient", impatient],
@@ -126,7 +127,7 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
     });
   }
 
-  /** The proxy has passed on one reply: to the first trip of whatever is under way. */
+  /** Waits until the proxy has forwarded one reply: the refusal of the first request of the commit in progress. */
   async function refusedOnce(): Promise<void> {
     const before = proxy.replies;
     while (proxy.replies === before) await new Promise((turn) => setImmediate(turn));
@@ -141,7 +142,7 @@ describe.skipIf(!server.ok || endpoint.protocol !== "http:")("a DynamoDB connect
     expect(b).toMatchObject({ status: "rejected", reason: { code: "STORE_REFUSED" } });
   });
 
-  test("a server that is not there is said so, without the secret", async () => {
+  test("an unreachable server is reported, without the secret", async () => {
     const url = new URL(table.url);
     url.searchParams.set("endpoint", "http://127.0.0.1:1");
     url.password = "secret";

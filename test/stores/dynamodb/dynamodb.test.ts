@@ -16,7 +16,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
   const { client, close } = clientOf(server.ok ? server.url : "dynamodb://none/");
   afterAll(close);
 
-  /** A client that notes what is sent, and can answer in the place of the server. */
+  /** A client that records what is sent. `answer` can reply in place of the server. */
   function watched(answer: (sent: Sent) => Promise<unknown> | undefined = () => undefined): { client: DynamoClient; sent: Sent[] } {
     const sent: Sent[] = [];
     const send = (command: { input: object; constructor: { name: string } }, options?: never) => {
@@ -38,14 +38,14 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
   const itemOf = async (TableName: string, id: string, partitionKey = "id") =>
     (await client.send(new GetItemCommand({ TableName, Key: { [partitionKey]: { S: id } }, ConsistentRead: true }))).Item;
 
-  describe("its table", () => {
-    test("is not made unasked: the error says how", async () => {
+  describe("the table", () => {
+    test("is not created by default: the error says how to create it", async () => {
       const error = await openStore({ create: false }).catch((e: unknown) => e);
       expect(error).toBeInstanceOf(ConfigurationError);
       expect(error).toMatchObject({ code: "MISSING_TABLE", message: expect.stringContaining("create=true") });
     });
 
-    test("has one key, a string; another one is refused by name", async () => {
+    test("must have one key, a string; other key schemas are refused, and the error names their attributes", async () => {
       const table = newName();
       await client.send(
         new CreateTableCommand({
@@ -64,7 +64,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       await expect(openStore({ table, create: false })).rejects.toMatchObject({ code: "UNSUITABLE_TABLE", message: /"id" and "sort"/ });
     });
 
-    test("may have names of its owner's", async () => {
+    test("may have configured names for the key and the TTL attribute", async () => {
       const table = newName();
       const store = await openStore({ table, partitionKey: "pk", ttlAttribute: "expiration" });
       await once(store, { scope: "shop", key: key.of("order-1") }, () => 1);
@@ -79,7 +79,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       await expect(openStore({ ttlAttribute: "rev" })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     });
 
-    test("with items of another format, made by newer code, is left alone", async () => {
+    test("with items of a newer format is refused, and the items stay as they are", async () => {
       const table = newName();
       const store = await openStore({ table });
       await client.send(new PutItemCommand({ TableName: table, Item: { id: { S: "0::new" }, format: { N: "2" }, rev: { N: "1" } } }));
@@ -87,7 +87,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
     });
   });
 
-  describe("what is found at open and said", () => {
+  describe("warnings when a table is opened", () => {
     const warnings: string[] = [];
     beforeAll(() => {
       const spy = vi.spyOn(process, "emitWarning").mockImplementation((warning) => void warnings.push(String(warning)));
@@ -116,11 +116,11 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       };
     const denied = Object.assign(new Error("no"), { name: "AccessDeniedException", $metadata: { httpStatusCode: 400, attempts: 1 } });
 
-    test("a table as it should be: nothing", async () => {
+    test("a suitable table: none", async () => {
       expect(await warningsOf(() => undefined)).toEqual([]);
     });
 
-    test("a global table whose regions agree later", async () => {
+    test("a global table with eventual consistency between regions", async () => {
       const replicas = { Replicas: [{ RegionName: "eu-west-1" }] };
       const DescribeTimeToLive = removal("ttl");
       expect(await warningsOf(answering({ DescribeTable: described(replicas), DescribeTimeToLive }))).toEqual([
@@ -141,7 +141,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       ]);
     });
 
-    test("what may not be asked", async () => {
+    test("a request for which the permission is missing", async () => {
       expect(await warningsOf(answering({ DescribeTable: denied }))).toEqual([expect.stringContaining("could not be checked")]);
       expect(await warningsOf(answering({ DescribeTable: described({}), DescribeTimeToLive: denied }))).toEqual([
         expect.stringContaining("could not be checked"),
@@ -149,7 +149,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
     });
   });
 
-  test("every read is consistent, whatever is asked", async () => {
+  test("every read is consistent, for every operation", async () => {
     const { client: watching, sent } = watched();
     const store = await openStore({ client: watching, audit: "all" });
     const options = { key: key.of("read"), retentionMs: 60_000 };
@@ -177,14 +177,14 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
     const fail = { key: key.of("fails") };
     expect(await trips(() => once(store, options, () => 1))).toEqual(["PutItem", "UpdateItem"]);
     expect(await trips(() => once(store, options, () => 1))).toEqual(["PutItem"]);
-    // What was replayed is likely to be so again: reading costs less than a write that is refused.
+    // A key that was replayed is likely to be replayed again: a read costs less than a refused write.
     expect(await trips(() => once(store, options, () => 1))).toEqual(["GetItem"]);
     expect(await trips(() => once(store, { ...options, input: 2 }, () => 1))).toEqual(["GetItem"]);
     expect(await trips(() => once(store, fail, () => Promise.reject(new Error("no"))))).toEqual(["PutItem", "UpdateItem"]);
     expect(await trips(() => once(store, fail, () => 1))).toEqual(["PutItem", "PutItem", "UpdateItem"]);
   });
 
-  test("DynamoDB may remove what is settled when its horizon is over, and never what runs or is unknown", async () => {
+  test("DynamoDB may remove a settled record after its horizon, and never a running or unknown one", async () => {
     const table = newName();
     const store = await openStore({ table });
     const ttlOf = async (name: string) => Number((await itemOf(table, `0::${name}`))?.["ttl"]?.N ?? Number.NaN);
@@ -225,9 +225,9 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
       expect(item?.["outcome"]?.B?.byteLength).toBeLessThan(Buffer.byteLength(text));
     });
 
-    test("that are still too large when compressed are said to be not kept, and never run again", async () => {
+    test("that are still too large when compressed are reported as not kept, and the handler never runs again", async () => {
       const store = await openStore();
-      // Of such text compression leaves three quarters: 345 KiB fit into an item, 390 KiB do not.
+      // Compression leaves three quarters of such text: 345 KiB fit into an item, 390 KiB do not.
       const fits = random(460 * 1024);
       await once(store, { key: key.of("fits") }, () => fits);
       expect((await once(store, { key: key.of("fits") }, () => "")).value === fits).toBe(true);
@@ -242,7 +242,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
     });
   });
 
-  test("of very many attempts the newest hundred are remembered, and their numbers go on", async () => {
+  test("the newest hundred attempts of a key are kept, and the attempt number keeps growing", async () => {
     const store = await openStore();
     const options = { key: key.of("stubborn") };
     for (let i = 0; i < 110; i++) await once(store, options, () => Promise.reject(new Error("no"))).catch(() => {});
@@ -251,7 +251,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
     expect(log.map(({ attempt }) => attempt)).toEqual(Array.from({ length: 100 }, (_, i) => i + 11));
   });
 
-  test("of those who asked for one key, the newest are remembered, and no more than two hundred", async () => {
+  test("the audit log of a key keeps the newest calls and is trimmed after two hundred", async () => {
     const store = await openStore({ audit: "all" });
     const options = { key: key.of("popular") };
     await once(store, options, () => 1);
@@ -281,7 +281,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
     expect(Number(log?.["ttl"]?.N)).toBeGreaterThan(Date.now() / 1000 + 29 * 24 * 3600);
   });
 
-  test("a client of the user's own is left open", async () => {
+  test("a client that the user passed is left open", async () => {
     const store = await dynamoStore({ client: client as DynamoClient, table: newName(), create: true });
     await store.close();
     expect(await (client as DynamoDBClient).config.region()).toBeDefined();
@@ -290,7 +290,7 @@ describe.skipIf(!server.ok)("the DynamoDB store", () => {
   });
 });
 
-describe("its URL", () => {
+describe("the URL of a DynamoDB store", () => {
   test.each([
     ["dynamodb://eu-central-1/", /name of a table/],
     ["dynamodb:///operations", /region/],
@@ -299,7 +299,7 @@ describe("its URL", () => {
     ["dynamodb://id@eu-central-1/operations", /both parts/],
     ["dynamodb://id:se%cret@eu-central-1/operations", /percent-encoded/],
     ["dynamodb://eu-central-1/operations?endpoint=dax://mine.dax-clusters.eu-central-1.amazonaws.com", /DAX/],
-  ])("%s is refused with a reason, and no secret in it", async (url, reason) => {
+  ])("%s is refused with a reason that contains no secret", async (url, reason) => {
     const error = await open(url).catch((e: unknown) => e);
     expect(error).toMatchObject({ code: "INVALID_INPUT", message: reason });
     expect(String(error)).not.toContain("se%cret");

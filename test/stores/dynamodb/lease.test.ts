@@ -15,7 +15,7 @@ import { clientOf } from "../../servers/dynamodb/tables.js";
 const server = inject("dynamodb");
 const dayMs = 24 * 3600 * 1000;
 
-/** A process of its own, as far as leases are concerned: its clocks are its own, and move when they are told to. */
+/** Stands for a process: it has its own clocks, which move when the test moves them. */
 class Host implements Time {
   readonly ledger: Ledger;
   #monotonic: number;
@@ -35,7 +35,7 @@ class Host implements Time {
     this.#wall += ms;
   }
 
-  /** Somebody sets the machine's clock. */
+  /** Sets the machine's clock forward or back. */
   setClock(byMs: number): void {
     this.#wall += byMs;
   }
@@ -47,7 +47,7 @@ class Host implements Time {
   }
 }
 
-describe.skipIf(!server.ok)("leases without a clock that all share", () => {
+describe.skipIf(!server.ok)("leases without a shared clock", () => {
   const client = clientOf(server.ok ? server.url : "dynamodb://none/");
   const table = { sdk, client: client.client, name: `onceflow_lease_${randomUUID()}`, partitionKey: "id", ttlAttribute: "ttl" };
   const leaseMs = 10_000;
@@ -61,7 +61,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     client.close();
   });
 
-  /** The holder, and two who are a day off, each on a monotonic clock that began somewhere else. */
+  /** The holder, and two hosts whose wall clocks are a day off. Each monotonic clock starts at another value. */
   function hosts() {
     keys += 1;
     key = `lease ${keys}`;
@@ -72,9 +72,9 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     };
   }
 
-  const begin = (owner: string, said: Partial<Begin> = {}) => contractBegin({ key, owner, effect: "keyed", leaseMs, ...said });
+  const begin = (owner: string, fields: Partial<Begin> = {}) => contractBegin({ key, owner, effect: "keyed", leaseMs, ...fields });
 
-  test("whoever sees an attempt for the first time leaves it alone for a whole lease, whatever the clocks say", async () => {
+  test("a process that sees an attempt for the first time waits for a whole lease before a takeover, with any clock skew", async () => {
     const { holder, ahead, behind } = hosts();
     expect(await holder.send(begin("holder"))).toMatchObject({ kind: "started", attempt: 1 });
     for (const other of [ahead, behind]) {
@@ -84,13 +84,13 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     }
     behind.pass(1);
     expect(await behind.send(begin("taker"))).toMatchObject({ kind: "started", attempt: 2 });
-    // It was the last moment for the other one, too: what it has watched is not there any more.
+    // Its wait ends now, too, but the attempt that it watched has been replaced.
     ahead.pass(1);
     expect(await ahead.send(begin("late"))).toEqual({ kind: "running", attempt: 2, forMs: leaseMs });
     expect(await holder.send({ verb: "renew", scope: "", key, owner: "holder", attempt: 1, leaseMs })).toMatchObject({ kind: "stale" });
   });
 
-  test("a read that another caller here has overtaken is not answered from", async () => {
+  test("a read that became stale because of another caller of the process is not used for the answer", async () => {
     const { holder } = hosts();
     let hold: { readonly wasRead: () => void; readonly arrives: Promise<void> } | undefined;
     const slowly = async (command: unknown) => {
@@ -119,7 +119,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     expect(await late).toMatchObject({ kind: "running", attempt: 2 });
   });
 
-  test("a renewal is a new version, and watching begins anew; so it does with a longer lease that only its holder knows of", async () => {
+  test("a renewal restarts the wait of the other processes, also if it makes the lease longer", async () => {
     const { holder, ahead } = hosts();
     await holder.send(begin("holder"));
     await ahead.send(begin("other"));
@@ -135,7 +135,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     expect(await ahead.send(begin("taker"))).toMatchObject({ kind: "started", attempt: 2 });
   });
 
-  test("a machine's clock that is set forward or back ends no lease, and makes none longer", async () => {
+  test("setting a machine's clock forward or back neither ends nor extends a lease", async () => {
     for (const byMs of [dayMs, -dayMs]) {
       const { holder, ahead } = hosts();
       await holder.send(begin("holder"));
@@ -151,7 +151,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     }
   });
 
-  test("what may not run again is running to a newcomer, and unknown when it was watched for a lease: begin, read, list and resolve alike", async () => {
+  test("an atMostOnce attempt is running for a process that sees it first, and unknown after a lease: in begin, read, list and resolve", async () => {
     const { holder, ahead, behind } = hosts();
     const strict = { effect: "atMostOnce" } as const;
     await holder.send(begin("holder", strict));
@@ -175,7 +175,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     ahead.pass(leaseMs);
     expect(await ahead.send(begin("other", strict))).toMatchObject({ kind: "unknown", attempt: 1 });
     expect(await seenBy(ahead)).toEqual(["unknown", [], [key]]);
-    // Another process has not watched it yet.
+    // Another process has not waited for a lease yet.
     expect(await seenBy(behind)).toEqual(["running", [key], []]);
     expect(await behind.send({ ...resolve, owner: "hasty" })).toMatchObject({ kind: "stale" });
     expect(await ahead.send(resolve)).toEqual({ kind: "settled" });
@@ -192,10 +192,10 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     ).toMatchObject({ kind: "stale" });
   });
 
-  test("a record that was removed and made again between two trips is not taken for the one that was seen", async () => {
+  test("a record that was removed and created again between two requests is not mistaken for the old one", async () => {
     const { holder, behind } = hosts();
     await holder.send(begin("holder"));
-    // Its versions count from 1 again: only the owner tells it from the old one.
+    // The versions of the new record start at 1 again: only the owner differs from the old record.
     const swapping = {
       send: async (command: never, ...rest: never[]) => {
         const { input } = command as { input: sdk.PutItemCommandInput };
@@ -213,7 +213,7 @@ describe.skipIf(!server.ok)("leases without a clock that all share", () => {
     expect((await readRecord(behind.ledger, { scope: "", key }))?.record.owner).toBe("another");
   });
 
-  test("retention is on the clock of whoever settled and whoever asks: skew moves it by as much", async () => {
+  test("retention uses the clocks of the settling and the asking process: clock skew changes it by the same amount", async () => {
     const { holder, ahead, behind } = hosts();
     await holder.send(begin("holder", { retentionMs: dayMs / 2, horizonMs: 0 }));
     await holder.send({

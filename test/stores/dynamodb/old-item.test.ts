@@ -6,7 +6,7 @@ import { clientOf } from "../../servers/dynamodb/tables.js";
 
 const server = inject("dynamodb");
 
-/** As dynalite and older emulators answer: a condition that fails comes without the item that was there. */
+/** dynalite and older emulators answer so: a failed condition comes without the existing item. */
 describe.skipIf(!server.ok)("a DynamoDB server that does not send the old item with its refusal", () => {
   const { client, close } = clientOf(server.ok ? server.url : "dynamodb://none/");
   const silent = {
@@ -41,7 +41,7 @@ describe.skipIf(!server.ok)("a DynamoDB server that does not send the old item w
     await expect(once(other, { key: key.of("input"), input: { amount: 2 } }, () => 2)).rejects.toMatchObject({ code: "MISMATCH" });
   });
 
-  test("an unknown outcome is told and resolved; a settle that comes too late changes nothing", async () => {
+  test("an unknown outcome is reported and can be resolved; a late settle changes nothing", async () => {
     const [store, other] = stores;
     const strict = { key: key.of("strict"), effect: "atMostOnce" } as const;
     const failing = once(store, strict, () => Promise.reject(new Error("connection lost")));

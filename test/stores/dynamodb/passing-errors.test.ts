@@ -14,20 +14,20 @@ const server = inject("dynamodb");
 
 interface Fault {
   readonly error: Error;
-  /** Whether the server has done the request that it answers so. */
+  /** Whether the server has executed the request before it answers with the error. */
   readonly done: boolean;
 }
 
-const said = (httpStatusCode: number) => ({ message: "failing as told", $metadata: { httpStatusCode, attempts: 1 } });
+const fieldsOf = (httpStatusCode: number) => ({ message: "injected failure", $metadata: { httpStatusCode, attempts: 1 } });
 const faults: Readonly<Record<string, Fault>> = {
-  ProvisionedThroughputExceededException: { error: new ProvisionedThroughputExceededException(said(400)), done: false },
-  RequestLimitExceeded: { error: new RequestLimitExceeded(said(400)), done: false },
-  "InternalServerError, not done": { error: new InternalServerError(said(500)), done: false },
-  "InternalServerError, done": { error: new InternalServerError(said(500)), done: true },
+  ProvisionedThroughputExceededException: { error: new ProvisionedThroughputExceededException(fieldsOf(400)), done: false },
+  RequestLimitExceeded: { error: new RequestLimitExceeded(fieldsOf(400)), done: false },
+  "InternalServerError, not done": { error: new InternalServerError(fieldsOf(500)), done: false },
+  "InternalServerError, done": { error: new InternalServerError(fieldsOf(500)), done: true },
 };
 const isWrite = (command: object) => /^(Put|Update|Delete|TransactWrite|BatchWrite)/.test(command.constructor.name);
 
-describe.skipIf(!server.ok)("answers of DynamoDB that pass", () => {
+describe.skipIf(!server.ok)("transient errors of DynamoDB", () => {
   let table: FreshTable;
   let close: () => void;
   let store: Store;
@@ -54,7 +54,7 @@ describe.skipIf(!server.ok)("answers of DynamoDB that pass", () => {
   });
 
   test.for(Object.entries(faults))("%s at a begin and at a settle: the effect runs once, and its result is kept", async ([name, fault]) => {
-    // What was done finds itself when it is sent again.
+    // A request that was executed is recognised as done when it is sent again, so the fault is met once only.
     const times = fault.done ? 1 : 3;
     const [atBegin, atSettle] = [
       { fault, times },

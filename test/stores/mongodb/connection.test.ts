@@ -9,7 +9,7 @@ import { chargeThroughRestarts } from "../restarts.js";
 
 const server = inject("mongodb");
 
-/** Replies and requests that are lost on the way, on a real connection (to an emulator, unless a real server is given). */
+/** Requests and replies are lost on a real connection (to an emulator, unless a real server is given). */
 describe.skipIf(!server.ok).each([
   { driver: "does not retry", retries: false },
   { driver: "retries once by itself", retries: true },
@@ -26,7 +26,7 @@ describe.skipIf(!server.ok).each([
     proxy = await cuttingProxy({ host: url.hostname, port: Number(url.port) });
     direct = await new MongoClient(url.href).connect();
     url.port = String(proxy.port);
-    // The driver looks after its servers by itself: what is to be cut is ours.
+    // The driver sends heartbeats by itself. They are rare here, so that the proxy cuts messages of the store.
     client = new MongoClient(url.href, { directConnection: true, retryWrites: retries, retryReads: retries, heartbeatFrequencyMS: 5_000 });
     store = await mongoStore({ client, prefix: `connection_${process.pid}_${retries}` });
   });
@@ -44,7 +44,7 @@ describe.skipIf(!server.ok).each([
   for (const what of lostThings) {
     testLostMessages(what, () => ({ store, proxy, key }), { resends: retries });
 
-    test(`a transaction whose commit's ${what} is lost: row and outcome both, or neither`, async () => {
+    test(`a transaction whose commit's ${what} is lost: row and outcome are both saved, or neither`, async () => {
       const rows = `business_${process.pid}_${retries}`;
       const cutAtCommit = <T>(work: (tx: object) => Promise<T>) =>
         store.transact(async (tx) => {
@@ -61,22 +61,22 @@ describe.skipIf(!server.ok).each([
       }).catch((error: unknown) => error);
       const state = (await inspect(store, { key }))?.state;
       const count = (await direct.db().collection(rows).find({ key }).toArray()).length;
-      // The driver sends every commit a second time by itself, whatever it is told about other writes.
+      // The driver sends every commit a second time by itself, also with retryWrites: false.
       expect([count, state]).toEqual([1, "completed"]);
       expect(result).toMatchObject({ status: "executed", value: "done" });
     });
   }
 });
 
-/** A server of its own, because it is killed. */
+/** Uses its own server, because the test kills it. */
 test.skipIf(!server.ok)(
-  "MongoDB (the emulator, on its log) is killed and restarted under load: every key once, nobody hangs",
+  "MongoDB (the emulator, on its log) is killed and restarted under load: every key runs once, and no caller hangs",
   async ({ skip }) => {
     const acquired = await acquire("mongodb");
     if (!acquired.ok) return skip(acquired.reason);
     const { url, kill, restart, stop } = acquired.running;
     onTestFinished(() => stop());
-    if (kill === undefined || restart === undefined) return skip("this server is not ours to kill");
+    if (kill === undefined || restart === undefined) return skip("the tests did not start this server, so they cannot kill it");
     const client = new MongoClient(url, { serverSelectionTimeoutMS: 5000 });
     const store = await mongoStore({ client });
     onTestFinished(() => client.close());

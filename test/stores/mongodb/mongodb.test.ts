@@ -44,13 +44,13 @@ async function client(options: ConstructorParameters<typeof MongoClient>[1] = {}
 }
 
 function warnings(): string[] {
-  const said: string[] = [];
-  const spy = vi.spyOn(process, "emitWarning").mockImplementation((warning) => void said.push(String(warning)));
+  const messages: string[] = [];
+  const spy = vi.spyOn(process, "emitWarning").mockImplementation((warning) => void messages.push(String(warning)));
   onTestFinished(() => spy.mockRestore());
-  return said;
+  return messages;
 }
 
-/** A server that is another one than the suites share. */
+/** The URL of a server other than the one that the suites share. */
 async function other(name: ProviderName): Promise<string | undefined> {
   const acquired = await acquire(name);
   if (!acquired.ok) return undefined;
@@ -64,22 +64,22 @@ const begin = (owner: string, more: Partial<Begin> = {}): Begin => ({
   ...more,
 });
 
-describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
-  test("weaker settings of the URL are overridden, and that is said", async () => {
-    const said = warnings();
+describe.skipIf(!server.ok)("opening a MongoDB store", () => {
+  test("weaker settings in the URL are overridden with a warning", async () => {
+    const warned = warnings();
     await opened(url, { w: "1", readPreference: "secondaryPreferred" });
-    expect(said).toHaveLength(2);
-    expect(said[0]).toContain('with w: "majority", j: true anyway');
-    expect(said[1]).toContain("from the primary anyway");
+    expect(warned).toHaveLength(2);
+    expect(warned[0]).toContain('with w: "majority", j: true anyway');
+    expect(warned[1]).toContain("from the primary anyway");
   });
 
-  test("an ordinary URL is nothing to speak of", async () => {
-    const said = warnings();
+  test("an ordinary URL produces no warning", async () => {
+    const warned = warnings();
     await opened(url, { w: "majority" });
-    expect(said).toEqual([]);
+    expect(warned).toEqual([]);
   });
 
-  test("every write asks for a majority on disk and every read for what a majority has, whatever the client says", async () => {
+  test("every write uses w: majority with j: true and every read uses majority, also if the client has weaker settings", async () => {
     const own = await client({ monitorCommands: true, writeConcern: { w: 1 }, readPreference: "nearest", readConcern: { level: "local" } });
     const sent: CommandStartedEvent[] = [];
     own.on("commandStarted", (event) => sent.push(event));
@@ -100,7 +100,7 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     for (const { command } of reads) expect(command["$readPreference"]?.mode ?? "primary").toBe("primary");
   });
 
-  test("a client of the user's own is not closed with the store", async () => {
+  test("a client that the user passed is not closed with the store", async () => {
     const own = await client();
     const store = await mongoStore({ client: own, prefix });
     await once(store, { key: key.of("a") }, () => 1);
@@ -109,12 +109,12 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     await expect(mongoStore({ client: {} as MongoClient })).rejects.toThrow(InvalidInputError);
   });
 
-  test("a server that stands alone has a ledger only, and that is said", async ({ skip }) => {
+  test("a standalone server supports the ledger only, with a warning", async ({ skip }) => {
     const alone = await other("mongodbStandalone");
     if (alone === undefined) return skip("no such server");
-    const said = warnings();
+    const warned = warnings();
     const store = await opened(alone);
-    expect(said.join()).toContain("not in a replica set");
+    expect(warned.join()).toContain("not in a replica set");
     expect(store.capabilities).toEqual({ transactions: false, sharedClock: true, durable: true, runs: false, packets: false });
     expect(() => store.runs).toThrow(/does not support workflows/);
     expect(await once(store, { key: key.of("a") }, () => 1)).toMatchObject({ status: "executed", value: 1 });
@@ -127,7 +127,7 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     await expect(open(at(old))).rejects.toThrow(/too old.*use MongoDB 5\.0 or newer/);
   });
 
-  test("a server of the protocol that has no clock and no pipelines (jongodb) is refused", async ({ skip }) => {
+  test("a server that speaks the protocol but has no clock and no pipelines (jongodb) is refused", async ({ skip }) => {
     const foreign = await other("jongodb");
     if (foreign === undefined) return skip("no such server");
     const refused = await open(at(foreign)).catch((error: unknown) => error);
@@ -141,7 +141,7 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     await expect(open(at(url))).rejects.toMatchObject({ code: "SCHEMA_NEWER" });
   });
 
-  test("what cannot be an address is refused without repeating its password", async () => {
+  test("an invalid address is refused with an error that does not contain the password", async () => {
     for (const wrong of ["mongodb://me:secret@", "mongodb://me:secret@host/db?nonsense=1", "mongodb://me:sec%ret@host:99999999/"]) {
       const refused = await open(wrong).catch((error: unknown) => error);
       expect(refused).toBeInstanceOf(InvalidInputError);
@@ -150,7 +150,7 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
     await expect(open(`${url}?prefix=a$b`)).rejects.toThrow(InvalidInputError);
   });
 
-  test("a server that is not there is said so in bounded time, without the password", async () => {
+  test("an unreachable server is reported in bounded time, without the password", async () => {
     const refused = await open("mongodb://me:secret@127.0.0.1:1/db?serverSelectionTimeoutMS=300").catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(UnreachableError);
     expect(String(refused)).toContain("127.0.0.1:1");
@@ -168,8 +168,8 @@ describe.skipIf(!server.ok)("what is found when a MongoDB is opened", () => {
   });
 });
 
-describe.skipIf(!server.ok)("what is in the documents", () => {
-  test("text that looks like MongoDB's expressions is text", async () => {
+describe.skipIf(!server.ok)("documents in MongoDB", () => {
+  test("text that looks like a MongoDB expression is stored as text", async () => {
     const store = await opened();
     const text = "$$NOW";
     const operation = begin("$state", { scope: "$where", key: "$owner", fingerprint: "$key" });
@@ -188,7 +188,7 @@ describe.skipIf(!server.ok)("what is in the documents", () => {
     });
   });
 
-  test("MongoDB may remove by itself what is completed or failed, and nothing else", async () => {
+  test("the TTL index removes completed and failed records only", async () => {
     const store = await opened();
     const settles = {
       completed: { state: "completed", outcome: "1" },
@@ -212,7 +212,7 @@ describe.skipIf(!server.ok)("what is in the documents", () => {
     expect(await (await client()).db().collection(`${prefix}_records`).findOne({ key: "completed" })).not.toHaveProperty("removeAt");
   });
 
-  test("the log of a key's attempts is bounded: the newest stay", async () => {
+  test("the log of a key's attempts is bounded: the newest attempts stay", async () => {
     const store = await opened();
     await store.commit({ ledger: begin("first") });
     const past = Array.from({ length: 1000 }, (_, i) => ({
@@ -253,7 +253,7 @@ describe.skipIf(!server.ok)("what is in the documents", () => {
     expect(await left()).toEqual([0, 0, 0, 0]);
   });
 
-  test("a result that no document can hold completes its key without it", async () => {
+  test("a key whose result is too large for a document is completed without the result", async () => {
     const store = await open(at(url), { valueBytesMax: 64 * 1024 * 1024, purgeEveryMs: 0 });
     onTestFinished(() => store.close());
     const large = "x".repeat(16 * 1024 * 1024);
@@ -263,8 +263,8 @@ describe.skipIf(!server.ok)("what is in the documents", () => {
   });
 });
 
-describe.skipIf(!server.ok)("what a MongoDB says when it fails", () => {
-  /** A server of its own: a fail point is the whole server's, and other suites are at work on the shared one. */
+describe.skipIf(!server.ok)("errors of a MongoDB server", () => {
+  /** Its own server: a fail point affects the whole server, and other suites use the shared one. */
   let failer = "";
   beforeAll(async () => {
     const acquired = await acquire("mongodb");
@@ -274,7 +274,7 @@ describe.skipIf(!server.ok)("what a MongoDB says when it fails", () => {
     return stop;
   });
   beforeEach(({ skip }) => {
-    if (failer === "") skip("this server is not ours to make fail");
+    if (failer === "") skip("the tests did not start this server, so they cannot make it fail");
   });
 
   async function failing(own: MongoClient, data: object, times = 1): Promise<void> {
@@ -283,13 +283,13 @@ describe.skipIf(!server.ok)("what a MongoDB says when it fails", () => {
     onTestFinished(async () => void (await own.db("admin").command({ ...set, mode: "off" })));
   }
 
-  test("two who insert at once: the one that is told so finds what is there", async () => {
+  test("two inserts at the same time: the one with the duplicate key error reads the document and continues", async () => {
     const store = await opened(failer);
     await failing(await client({}, failer), { failCommands: ["findAndModify"], errorCode: 11000 });
     expect(await store.commit({ ledger: begin("me") })).toMatchObject({ kind: "started", attempt: 1 });
   });
 
-  test("what a majority has not confirmed in time is not known, and sent again finds its own success", async () => {
+  test("a write that a majority did not confirm in time throws NotKnownError; sent again, it is recognised as done", async () => {
     const store = await opened(failer, { retryWrites: "false" });
     const writeConcernError = { code: 64, codeName: "WriteConcernTimeout", errmsg: "waiting for replication timed out" };
     await failing(await client({}, failer), { failCommands: ["findAndModify", "update"], writeConcernError });
@@ -315,7 +315,7 @@ describe.skipIf(!server.ok)("what a MongoDB says when it fails", () => {
     });
   }
 
-  test("a refusal is the caller's to hear, and fails nobody beside it", async () => {
+  test("a refused operation fails for its own caller only", async () => {
     const store = await opened(failer);
     await failing(await client({}, failer), { failCommands: ["findAndModify"], errorCode: 121 });
     const answers = await Promise.allSettled(["a", "b", "c"].map((one) => store.commit({ ledger: begin(one, { key: one }) })));

@@ -12,18 +12,18 @@ import { fastClock } from "../fast-clock.js";
 
 interface Failure {
   readonly errorCode?: number;
-  /** The command is done all the same. */
+  /** The command is executed all the same. */
   readonly writeConcernError?: { readonly code: number; readonly errmsg: string };
   readonly errorLabels?: readonly string[];
 }
 
-/** Answers of MongoDB that are no refusal of the data. */
+/** Error answers of MongoDB that are transient: they do not refuse the data. */
 const passing: readonly Failure[] = [
   ...[133, 134, 202, 217, 462, 8000, 13388, 14031].map((errorCode) => ({ errorCode })),
   { errorCode: 1, errorLabels: ["RetryableWriteError"] },
   { errorCode: 251, errorLabels: ["TransientTransactionError"] },
 ];
-/** Answers to a commit that leave open whether it was done: here it was not, and here it was. */
+/** Answers to a commit that leave open whether it was executed. In the first case it was not, in the second it was. */
 const unknownCommits: Readonly<Record<string, Failure>> = {
   "not done": { errorCode: 50, errorLabels: ["UnknownTransactionCommitResult"] },
   done: { writeConcernError: { code: 64, errmsg: "waiting for replication timed out" }, errorLabels: ["UnknownTransactionCommitResult"] },
@@ -32,8 +32,8 @@ const nameOf = ({ errorCode, errorLabels = [] }: Failure) => [errorCode, ...erro
 const writes = ["findAndModify", "update", "insert"];
 const withoutEnd = 1_000_000;
 
-describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
-  /** A server of its own: a fail point is the whole server's. */
+describe.skipIf(!inject("mongodb").ok)("transient errors of MongoDB", () => {
+  /** Its own server: a fail point affects the whole server. */
   let place = "";
   let store: Store;
   let admin: MongoClient;
@@ -44,7 +44,7 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     if (!acquired.ok || acquired.running.kill === undefined) return;
     stops.push(acquired.running.stop);
     const [address = "", query = ""] = acquired.running.url.split("?");
-    // Without the driver's own retry, which is one only.
+    // Without the driver's retry, which hides the first failure.
     place = `${address}?${new URLSearchParams([...new URLSearchParams(query), ["retryWrites", "false"]])}`;
     admin = await new MongoClient(acquired.running.url).connect();
     store = await open(place, { purgeEveryMs: 0, stallMsMax: 0 });
@@ -55,10 +55,10 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     for (const stop of stops) await stop();
   });
   beforeEach(({ skip }) => {
-    if (place === "") skip("this server is not ours to make fail");
+    if (place === "") skip("the tests did not start this server, so they cannot make it fail");
   });
 
-  /** Returns how many commands have met the failure before. */
+  /** Sets the fail point, and returns how many commands the previous one has failed. */
   async function failing(failure: Failure | undefined, times: number, failCommands = writes): Promise<number> {
     const mode = failure === undefined ? "off" : { times };
     const { count } = await admin.db("admin").command({ configureFailPoint: "failCommand", mode, data: { ...failure, failCommands } });
@@ -82,7 +82,7 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     },
   );
 
-  test("among fifty settles, again and again: each is saved", async () => {
+  test("fifty settles fail repeatedly: each is saved in the end", async () => {
     const names = Array.from({ length: 50 }, (_, i) => `one of fifty ${i}`);
     let begun = 0;
     const saving = Promise.all(
@@ -96,7 +96,7 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
       ),
     );
     await until("all handlers run", () => begun === names.length);
-    // Asking for the count sets the failure again, and counts from zero.
+    // Each request for the count sets the fail point again, which resets the count.
     let failures = 0;
     await until("the settles have failed several times", async () => {
       failures += await failing({ errorCode: 133 }, withoutEnd);
@@ -107,7 +107,7 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     for (const name of names) await expectDoneOnce(store, name);
   });
 
-  test("each at a journal entry: the step runs once", async () => {
+  test("each error at a journal entry: the step runs once", async () => {
     let failure: Failure = passing[0] as Failure;
     const charge = step("charge on a failing MongoDB", async (name: string) => {
       await failing(failure, 3, [...writes, "commitTransaction"]);
@@ -164,7 +164,7 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     },
   );
 
-  test("without end: a begin ends after 10 s with the code, a settle gets NotSavedError after a minute and is saved later", async () => {
+  test("an error that does not end: a begin fails after 10 s with the code, a settle gets NotSavedError after a minute and is saved later", async () => {
     const warnings = captureWarnings("ONCEFLOW_NOT_SAVED");
     const quick = await open(place, { purgeEveryMs: 0, stallMsMax: 0, clock: fastClock(50) });
     onTestFinished(() => quick.close());
@@ -176,12 +176,12 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
       }),
     );
     expect(unsaved).toBeInstanceOf(NotSavedError);
-    expect(warnings[0]?.message).toMatch(/key "without end".*202: failing as told/);
+    expect(warnings[0]?.message).toMatch(/key "without end".*202: injected failure/);
     const error = await thrownBy(once(quick, { key: keyOf.of("never begun") }, () => effect("never begun")));
-    expect(error.message).toContain("202: failing as told");
+    expect(error.message).toContain("202: injected failure");
     expect(effects.get("never begun")).toBeUndefined();
     await failing(undefined, 0);
-    await until("it is saved", async () => (await quick.read({ scope: "", key: name }))?.record.state === "completed");
+    await until("the settle is saved", async () => (await quick.read({ scope: "", key: name }))?.record.state === "completed");
     await expectDoneOnce(store, name);
   });
 
@@ -189,7 +189,7 @@ describe.skipIf(!inject("mongodb").ok)("answers of MongoDB that pass", () => {
     await failing({ errorCode: 13 }, 1);
     const denied = await thrownBy(once(store, { key: keyOf.of("denied") }, () => effect("denied")));
     expect(denied).toBeInstanceOf(ConfigurationError);
-    expect(denied).toMatchObject({ code: "STORE_NOT_USABLE", message: expect.stringContaining("13: failing as told") });
+    expect(denied).toMatchObject({ code: "STORE_NOT_USABLE", message: expect.stringContaining("13: injected failure") });
     await failing({ errorCode: 121 }, 1);
     await expect(once(store, { key: keyOf.of("invalid") }, () => effect("invalid"))).rejects.toMatchObject({ code: "STORE_REFUSED" });
   });

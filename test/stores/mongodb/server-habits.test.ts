@@ -6,8 +6,8 @@ import { sayWhatIsUnusual } from "../../../src/stores/mongodb/connection/server.
 import { beginOf } from "../../../src/testing/contract/ledger/operations.js";
 import { acquire } from "../../servers/acquire.js";
 
-/** What MongoDB's documentation and sources say about servers, done by the emulator: a server of its own, because it is made to fail. */
-describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
+/** Behaviour that MongoDB's documentation and sources describe, reproduced by the emulator. The tests use their own server, because they make it fail. */
+describe.skipIf(!inject("mongodb").ok)("behaviour of a MongoDB server", () => {
   let url = "";
   let prefix = "";
   let prefixes = 0;
@@ -19,7 +19,7 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
     return stop;
   });
   beforeEach(({ skip }) => {
-    if (url === "") skip("this server is not ours to make fail");
+    if (url === "") skip("the tests did not start this server, so they cannot make it fail");
     prefixes += 1;
     prefix = `habits_${prefixes}`;
   });
@@ -37,7 +37,7 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
   }
 
   describe("an executed findAndModify that the driver sends again is answered without the projection", () => {
-    /** The next one is done, and the driver is told that the server goes down: it sends the command again. */
+    /** The server executes the next findAndModify and answers that it shuts down: the driver sends the command again. */
     async function interruptNext(): Promise<void> {
       const data = {
         failCommands: ["findAndModify"],
@@ -47,13 +47,13 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
       await (await client()).db("admin").command({ configureFailPoint: "failCommand", mode: { times: 1 }, data });
     }
 
-    test("open does not take the server for an unsupported one", async () => {
+    test("open does not reject the server as unsupported", async () => {
       await interruptNext();
       const store = await opened();
       expect(await once(store, { key: key.of("a") }, () => 1)).toMatchObject({ status: "executed" });
     });
 
-    test("begin, renew and resolve are answered as if nothing had happened", async () => {
+    test("begin, renew and resolve get their usual answers", async () => {
       const store = await opened();
       await interruptNext();
       const begin = beginOf({ leaseMs: 1, effect: "atMostOnce", owner: "me" });
@@ -70,7 +70,7 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
       expect(await inspect(store, { key: begin.key })).toMatchObject({ state: "completed", attempt: 1, value: 1 });
     });
 
-    test("a run that is started has its time", async () => {
+    test("a started run has its creation time", async () => {
       const store = await opened();
       await interruptNext();
       const start = { verb: "start", id: "run", workflow: "w", input: "1", fingerprint: null, parent: null, creator: "c" } as const;
@@ -80,7 +80,7 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
     });
   });
 
-  test("a command has at most 16 MB: progress of 9 MiB is sent once, and taken over by the next attempt", async () => {
+  test("a command has at most 16 MB: progress of 9 MiB is sent once, and the next attempt gets it", async () => {
     const store = await opened();
     const progress = JSON.stringify("x".repeat(9 * 1024 * 1024));
     expect(await store.commit({ ledger: beginOf({ leaseMs: 1, progress }) })).toMatchObject({ kind: "started", attempt: 1 });
@@ -91,24 +91,27 @@ describe.skipIf(!inject("mongodb").ok)("habits of a MongoDB server", () => {
     expect(answer.kind === "started" && answer.attempt === 2 && answer.progress === progress).toBe(true);
   });
 
-  test("a sharded collection has no unique index without its shard key, which is _id", async () => {
+  test("a collection that can be sharded has no unique index without its shard key, which is _id", async () => {
     const own = await client({ monitorCommands: true });
     const sent: CommandStartedEvent[] = [];
     own.on("commandStarted", (event) => sent.push(event));
     await (await mongoStore({ client: own, prefix })).close();
-    const indexes = sent.filter(({ commandName }) => commandName === "createIndexes").flatMap(({ command }) => command["indexes"]);
+    // The registry of key collections has a document per flow, and is not sharded.
+    const indexes = sent
+      .filter(({ commandName, command }) => commandName === "createIndexes" && command["createIndexes"] !== "onceflow_key_collections")
+      .flatMap(({ command }) => command["indexes"]);
     expect(indexes.length).toBeGreaterThan(8);
     expect(indexes.filter(({ unique }) => unique)).toEqual([]);
   });
 });
 
-test("a router's clock is what leases behind it go by, and that is said", () => {
-  const said = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
-  onTestFinished(() => said.mockRestore());
+test("behind a router (mongos), leases use the router's clock, with a warning", () => {
+  const warning = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+  onTestFinished(() => warning.mockRestore());
   const client = new MongoClient("mongodb://127.0.0.1:1");
   sayWhatIsUnusual(client, { replicated: true, routed: true });
-  expect(String(said.mock.calls[0]?.[0])).toMatch(/mongos.*two thirds of the shortest leaseMs/);
-  said.mockClear();
+  expect(String(warning.mock.calls[0]?.[0])).toMatch(/mongos.*two thirds of the shortest leaseMs/);
+  warning.mockClear();
   sayWhatIsUnusual(client, { replicated: true, routed: false });
-  expect(said).not.toHaveBeenCalled();
+  expect(warning).not.toHaveBeenCalled();
 });

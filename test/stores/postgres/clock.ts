@@ -2,7 +2,7 @@ import pg from "pg";
 import type { Backend } from "../../../src/core/store/store.js";
 import { postgresBackend } from "../../../src/stores/postgres/backend.js";
 
-/** The time by which a PostgreSQL store judges, given by us: what it does can be compared to the millisecond. */
+/** The clock of a PostgreSQL store, set by the test, so that leases and timestamps can be compared to the millisecond. */
 export class PostgresClock {
   readonly #client: pg.Client;
   #now = 0;
@@ -12,8 +12,8 @@ export class PostgresClock {
   }
 
   /**
-   * A store on such a clock, in the schema `differential`. A crash would lose its latest commits, which nobody here looks
-   * for, so that no commit waits for the disk.
+   * Opens a store on such a clock, in the schema `differential`. Commits do not wait for the disk: a crash of the server would
+   * lose the latest ones, but these tests crash no server.
    */
   static async open(url: string): Promise<{ readonly backend: Backend; readonly clock: PostgresClock }> {
     const client = new pg.Client(url);

@@ -10,15 +10,15 @@ ownPostgres();
 
 const fifty = Array.from({ length: 50 }, (_, i) => i);
 
-describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
+describe.skipIf(!server.ok)("transient failures of a real PostgreSQL", () => {
   let store: Store;
   beforeAll(async () => {
     store = await open(database.url, { stallMsMax: 0, purgeEveryMs: 0 });
   });
   afterAll(() => store.close());
 
-  /** The row of the key, locked by a transaction of someone else. */
-  async function locked(key: string): Promise<() => Promise<void>> {
+  /** Locks the row of the key in another transaction, and returns a function that unlocks it. */
+  async function lockRow(key: string): Promise<() => Promise<void>> {
     const client = new pg.Client(database.url);
     await client.connect();
     await client.query("BEGIN");
@@ -29,7 +29,7 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
     };
   }
 
-  const waiting = async (): Promise<number[]> => {
+  const pidsWaitingForLock = async (): Promise<number[]> => {
     const { rows } = await direct.query<{ pid: number }>(
       "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'onceflow' AND wait_event_type = 'Lock'",
     );
@@ -43,16 +43,18 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
       let unlock = async (): Promise<void> => {};
       const result = once(store, { key: keyOf.of(name) }, async () => {
         calls += 1;
-        unlock = await locked(name);
+        unlock = await lockRow(name);
         return "done";
       });
       let pids: number[] = [];
       await until("the settle waits", async () => {
-        pids = await waiting();
+        pids = await pidsWaitingForLock();
         return pids.length > 0;
       });
       for (const pid of pids) await direct.query(`SELECT ${verb}($1)`, [pid]);
-      await until("it was sent again, by another connection", async () => (await waiting()).some((pid) => !pids.includes(pid)));
+      await until("the settle was sent again on another connection", async () =>
+        (await pidsWaitingForLock()).some((pid) => !pids.includes(pid)),
+      );
       await unlock();
       expect(await result).toMatchObject({ status: "executed", value: "done" });
       expect(await once(store, { key: keyOf.of(name) }, () => "again")).toMatchObject({ status: "replayed", value: "done" });
@@ -60,7 +62,7 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
     });
   }
 
-  test("statement_timeout at one settle of fifty-one: the others are saved while it fails", async () => {
+  test("statement_timeout at one of 51 settles: the other 50 are saved while it fails", async () => {
     const url = new URL(database.url);
     url.searchParams.set("options", "-c statement_timeout=300");
     const impatient = await open(url.href, { stallMsMax: 0, purgeEveryMs: 0 });
@@ -70,7 +72,7 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
     let isLocked = false;
     const stuck = once(impatient, { key: keyOf.of("statement timeout") }, async () => {
       calls += 1;
-      unlock = await locked("statement timeout");
+      unlock = await lockRow("statement timeout");
       isLocked = true;
       return "done";
     });
@@ -83,7 +85,7 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
     expect(calls).toBe(1);
   });
 
-  /** As after a failover to a server that takes no writes: every new connection is read-only, and the old ones are gone. */
+  /** Simulates a failover to a read-only server: ends the open connections and makes every new one read-only. */
   async function readOnly(on: boolean): Promise<void> {
     const name = new URL(database.url).pathname.slice(1);
     await direct.query(`ALTER DATABASE ${name} ${on ? "SET" : "RESET"} default_transaction_read_only${on ? " = on" : ""}`);
@@ -93,7 +95,7 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
     );
   }
 
-  test("a server that is read-only at a settle for a while: the effect runs once, and its connections are replaced", async () => {
+  test("a server that is read-only for a while at a settle: the effect runs once, and the store replaces its connections", async () => {
     const other = await open(database.url, { stallMsMax: 0, purgeEveryMs: 0 });
     onTestFinished(() => other.close());
     onTestFinished(() => readOnly(false));
@@ -105,14 +107,14 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
       return "done";
     });
     await until("the settle has failed", () => warnings.some(({ message }) => message.includes('"read-only"')));
-    // A reset reaches new connections only.
+    // The reset applies to new connections only.
     await readOnly(false);
     expect(await result).toMatchObject({ status: "executed", value: "done" });
     expect(await once(other, { key: keyOf.of("read-only") }, () => "again")).toMatchObject({ status: "replayed", value: "done" });
     expect(calls).toBe(1);
   });
 
-  test("a transaction of a handler that meets a read-only server fails, and the next one gets another connection", async () => {
+  test("a handler's transaction fails on a read-only server, and the next one gets another connection", async () => {
     const other = await open(database.url, { stallMsMax: 0, purgeEveryMs: 0 });
     onTestFinished(() => other.close());
     onTestFinished(() => readOnly(false));
@@ -121,7 +123,7 @@ describe.skipIf(!server.ok)("a real PostgreSQL that fails in passing", () => {
       other.transact((tx) => (tx as pg.ClientBase).query("INSERT INTO business VALUES ($1)", [key]).then(() => key));
     await insert("before")();
     await readOnly(true);
-    // The first ones meet connections that were ended.
+    // The first tries get connections that have been ended.
     await until("the server says that it is read-only", async () => /read-only/.test((await thrownBy(insert("during")())).message));
     await readOnly(false);
     expect(await insert("after")()).toBe("after");

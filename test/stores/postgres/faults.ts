@@ -1,7 +1,7 @@
 import pg from "pg";
 import { afterAll, beforeAll } from "vitest";
 
-/** Answers of the server that are no refusal of the data. Each is injected alone and among healthy neighbours. */
+/** Transient error codes: they do not refuse the data. The tests inject each alone and among healthy operations. */
 export const passingCodes = [
   "57014",
   "25006",
@@ -22,10 +22,10 @@ export const passingCodes = [
 
 const faults = new Map<string, string>();
 const real = pg.Client.prototype.query as (...asked: unknown[]) => unknown;
-/** How often each statement with this mark was answered with an error. */
+/** How often statements with this mark were answered with an error. */
 export const answered = new Map<string, number>();
 
-/** From now on every statement that carries `mark` in its values is answered with this code, as the server would. */
+/** From now on every statement with `mark` in its values is answered with this error code, as the server would do it. */
 export function answerWith(mark: string, code: string): void {
   faults.set(mark, code);
 }
@@ -36,7 +36,7 @@ export function answerAgain(...marks: readonly string[]): void {
 
 export const isFaulty = (mark: string): boolean => faults.has(mark);
 
-/** In a test file: statements go through here, and what no fault is set for goes to the server. */
+/** Called by a test file: statements with a fault are answered here, all others go to the server. */
 export function injectFaults(): void {
   beforeAll(() => {
     pg.Client.prototype.query = query as typeof pg.Client.prototype.query;

@@ -13,11 +13,11 @@ After: { operationId: after, kind: action }`,
 
 interface Data {
   readonly name: string;
-  /** With it, the commit that ends the packet of Work is answered with this code from then on. */
+  /** If set, the commit that settles the packet of Work fails with this code from then on. */
   readonly code?: string;
 }
 
-/** Two nodes in a row, each with an effect that is counted. */
+/** A flow of two nodes, each with a counted effect. */
 export function runtimeOf(store: Store): Promise<Runtime> {
   return createRuntime({
     store,

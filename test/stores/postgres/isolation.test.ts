@@ -13,7 +13,7 @@ import type { Server } from "../../servers/provider.js";
 
 const server = inject("postgres");
 
-/** Stores of several processes, closed at the end of the test. */
+/** Opens one store for each simulated process. The test closes them with `closeAll`. */
 async function openMany(url: string, count: number): Promise<Store[]> {
   return await Promise.all(Array.from({ length: count }, () => open(url, { stallMsMax: 0, purgeEveryMs: 0 })));
 }
@@ -58,7 +58,7 @@ describe.skipIf(!server.ok).for(cases)("a database whose default isolation level
     for (let round = 0; round < 3; round++) await closeAll(await openMany(`${address}?schema=opened_${round}`, 12));
   });
 
-  test("every write of ours is READ COMMITTED", async () => {
+  test("every write of onceflow runs at READ COMMITTED", async () => {
     const schema = "watched";
     const stores = await openMany(`${address}?schema=${schema}`, 1);
     const [store] = stores as [Store];
@@ -171,7 +171,7 @@ function pending(id: string): StartRun {
   return { verb: "start", ...run, first: null };
 }
 
-/** A trigger on every table of the schema that refuses writes at another level than READ COMMITTED. */
+/** Adds a trigger to every table of the schema that refuses writes at any level other than READ COMMITTED. */
 function refuseOtherLevels(schema: string): string {
   return `CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN
       IF current_setting('transaction_isolation') <> 'read committed' THEN

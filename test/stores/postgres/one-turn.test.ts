@@ -11,7 +11,7 @@ interface Sent {
   readonly answered: boolean;
 }
 
-/** Every statement that this process sends: by which connection, and whether an earlier one had its answer by then. */
+/** Records every statement of this process: its connection, and whether an earlier statement had been answered before. */
 function statementsSent(): Sent[] {
   const sent: Sent[] = [];
   let answered = false;
@@ -29,7 +29,7 @@ function statementsSent(): Sent[] {
 }
 
 describe.skipIf(!server.ok)("group commit on PostgreSQL", () => {
-  test("a record, a run and a packet that are committed in one turn are a statement each, side by side on three connections", async () => {
+  test("a record, a run and a packet that are committed in one turn are three statements, sent at the same time on three connections", async () => {
     const store = await open(database.url, { stallMsMax: 0, purgeEveryMs: 0 });
     onTestFinished(() => store.close());
     const hand = await handOn(store);

@@ -8,14 +8,14 @@ import { freePort } from "../../servers/process/free-port.js";
 
 const server = inject("postgres");
 
-test.skipIf(!server.ok)("a schema that is up to date is opened at once, also while somebody else brings one up to date", async () => {
+test.skipIf(!server.ok)("an up-to-date schema is opened at once, also while another process holds the migration lock", async () => {
   const { url } = await freshDatabase(server.ok ? server.url : "");
   await (await open(url)).close();
   const other = new pg.Client(url);
   await other.connect();
   try {
     await other.query("BEGIN");
-    // Every advisory lock that opening could ask for: the one that migrations take turns by is among them.
+    // The advisory lock that migrations take: open must not ask for it.
     const { rows } = await other.query("SELECT pg_advisory_xact_lock(7362094181) IS NOT NULL AS locked");
     expect(rows).toEqual([{ locked: true }]);
     await (await open(url)).close();
@@ -25,7 +25,7 @@ test.skipIf(!server.ok)("a schema that is up to date is opened at once, also whi
 });
 
 test.skipIf(!server.ok).for(["option", "URL"])(
-  "open waits for a server that is not there yet, as long as connectMs in the %s says",
+  "open waits up to connectMs, set in the %s, for a server that does not listen yet",
   async (where) => {
     const database = await freshDatabase(server.ok ? server.url : "");
     onTestFinished(() => database.drop());
@@ -42,7 +42,7 @@ test.skipIf(!server.ok).for(["option", "URL"])(
     await expect(opened(400)).rejects.toThrow(UnreachableError);
     expect(performance.now() - before).toBeGreaterThan(200);
     const opening = opened(30_000);
-    await letTimePass(100, "the first tries find no server; a closed port cannot count them");
+    await letTimePass(100, "the first attempts find no server; a closed port cannot count them");
     const proxy = createServer((client) => {
       const upstream = connect(Number(target.port), target.hostname);
       for (const socket of [client, upstream]) socket.on("error", () => {});
@@ -54,13 +54,13 @@ test.skipIf(!server.ok).for(["option", "URL"])(
   },
 );
 
-test.skipIf(!server.ok)("open does not wait for a server that answers and says no", async () => {
+test.skipIf(!server.ok)("open does not wait for a server that answers with an error", async () => {
   const url = new URL(server.ok ? server.url : "");
   url.pathname = "/there_is_no_such_database";
   await expect(open(url.href, { connectMs: 60_000 })).rejects.toThrow(/there_is_no_such_database/);
 });
 
-test.skipIf(!server.ok)("a role that may not make the schema is told what it needs", async () => {
+test.skipIf(!server.ok)("a role that may not create the schema gets an error that names the missing privilege", async () => {
   const database = await freshDatabase(server.ok ? server.url : "");
   onTestFinished(() => database.drop());
   const role = `reader_${Date.now()}`;
@@ -84,7 +84,7 @@ test.for([
   expect(error).toMatchObject({ field: expect.stringContaining("url"), message: expect.stringMatching(message) });
 });
 
-test("an unknown option of open is refused, and so is connectMs for a store that would not obey it", async () => {
+test("an unknown option of open is refused, and so is connectMs for a store that does not support it", async () => {
   await expect(open("memory:", { purgeEveryMS: 0 } as never)).rejects.toThrow(/no option "purgeEveryMS".*purgeEveryMs/);
   await expect(open("redis://localhost", { connectMs: 1 })).rejects.toThrow(/PostgreSQL/);
 });

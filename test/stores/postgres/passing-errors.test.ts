@@ -13,7 +13,7 @@ import { database, direct, ownPostgres, server } from "./own-postgres.js";
 
 ownPostgres();
 
-/** About 1.3 s: the delays of the retries are 20, 40, 80, 160, 320 and 640 ms. */
+/** Takes about 1.3 s: the delays between retries are 20, 40, 80, 160, 320 and 640 ms. */
 const errorsOfEach = 7;
 const fifty = Array.from({ length: 50 }, (_, i) => i);
 
@@ -22,7 +22,7 @@ injectFaults();
 const named = (what: string) => passingCodes.map((code) => [`${what}:${code}`, code] as const);
 const marksOf = (bad: ReturnType<typeof named>) => bad.map(([name]) => name);
 
-describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
+describe.skipIf(!server.ok)("transient errors of PostgreSQL", () => {
   let store: Store;
 
   beforeAll(async () => {
@@ -30,14 +30,14 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
   });
   afterAll(() => store.close());
 
-  /** The errors last for so many tries, and until the healthy ones are done: those do not wait for them. */
+  /** Ends the errors when each mark has met `errors` of them and the healthy operations are done, which must not wait for the failing ones. */
   async function passing(marks: readonly string[], healthy: Promise<unknown>, errors = errorsOfEach): Promise<void> {
     await healthy;
     await until("each was answered with its error", () => marks.every((mark) => (answered.get(mark) ?? 0) >= errors));
     answerAgain(...marks);
   }
 
-  /** When each lease ends, by the store. Without values, which could be answered with an error. */
+  /** When each lease ends on the store's clock. The statement has no parameters, so that no fault matches it. */
   async function leases(prefix: string): Promise<Map<string, number>> {
     const { rows } = await direct.query<{ key: string; ends: string }>(
       `SELECT key, lease_until AS ends FROM onceflow.records WHERE key LIKE '${prefix}%'`,
@@ -62,7 +62,7 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
     const settling = (name: string, code?: string) =>
       once(store, { key: keyOf.of(name) }, async () => {
         if (code !== undefined) answerWith(name, code);
-        // All of them settle in one flush.
+        // All settles go out in one flush.
         await open.opened;
         return effect(name);
       });
@@ -128,7 +128,7 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
     }
   });
 
-  test("at a trigger and at a packet's end, seven times, among 50 healthy packets: every node is called once", async ({
+  test("at a trigger and when a packet is settled, seven times, among 50 healthy packets: every node is called once", async ({
     onTestFinished,
   }) => {
     const runtime = await runtimeOf(store);
@@ -142,7 +142,7 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
     const healthy = fifty.map((i) => `packet-healthy:${i}`);
     const sentOn = marksOf(ends).map((name) => `${name} sent on`);
     await until("every end was answered with an error", () => sentOn.every((name) => (answered.get(name) ?? 0) > 0));
-    // Not before: a trigger is retried for 10 s at most, and on a slow machine the ends may take as long.
+    // Not earlier: a trigger is retried for 10 s at most, and on a slow machine the commits of `ends` may take as long.
     for (const [name, code] of triggers) answerWith(name, code);
     const triggering = Promise.all(triggers.map(([name]) => run([name])));
     await passing([...marksOf(triggers), ...sentOn], Promise.all(healthy.map((name) => run([name]))));
@@ -151,19 +151,22 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
       expect([effects.get(name), effects.get(`${name} sent on`)], name).toEqual([1, 1]);
   });
 
-  test.for(["22003", "23514", "54000"])("%s refuses the data: the key completes without its result, at once", async (code) => {
-    const name = `refused:${code}`;
-    const result = await once(store, { key: keyOf.of(name) }, () => {
-      // The result is what is refused.
-      answerWith(`done ${name}`, code);
-      return effect(name);
-    });
-    expect(result).toMatchObject({ status: "executed", value: `done ${name}` });
-    expect((await inspect(store, { key: name }))?.state).toBe("completed");
-    await expect(once(store, { key: keyOf.of(name) }, () => "a second time")).rejects.toMatchObject({ code: "RESULT_NOT_KEPT" });
-  });
+  test.for(["22003", "23514", "54000"])(
+    "%s means that the data is refused: the key completes at once, without its result",
+    async (code) => {
+      const name = `refused:${code}`;
+      const result = await once(store, { key: keyOf.of(name) }, () => {
+        // The server refuses the result.
+        answerWith(`done ${name}`, code);
+        return effect(name);
+      });
+      expect(result).toMatchObject({ status: "executed", value: `done ${name}` });
+      expect((await inspect(store, { key: name }))?.state).toBe("completed");
+      await expect(once(store, { key: keyOf.of(name) }, () => "a second time")).rejects.toMatchObject({ code: "RESULT_NOT_KEPT" });
+    },
+  );
 
-  test("inside a transaction of the user's nothing is retried: the error goes to the handler", async () => {
+  test("inside the user's transaction nothing is retried: the handler gets the error", async () => {
     const seen: unknown[] = [];
     const result = once(store, { key: keyOf.of("inside"), tx: true }, async ({ tx }) => {
       answerWith("a business row", "57014");
@@ -180,14 +183,14 @@ describe.skipIf(!server.ok)("answers of PostgreSQL that pass", () => {
       answerWith("settled inside", "57014");
       return "done";
     });
-    // The key is released after that, which is not part of the transaction.
+    // Releasing the key comes after that and is not part of the transaction.
     await until("the settle was answered with an error", () => (answered.get("settled inside") ?? 0) > 0);
     answerAgain("settled inside");
     await expect(settled).rejects.toMatchObject({ code: "57014" });
     expect(settles).toBe(1);
   });
 
-  test("an error of our own code at a settle is not retried, and is not taken for a refusal of the data", async () => {
+  test("a bug in onceflow's code at a settle is not retried, and does not count as refused data", async () => {
     const name = "own mistake";
     const { query } = pg.Client.prototype;
     let tries = 0;

@@ -20,7 +20,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-/** The address of a pooler of this test's own. */
+/** Starts a pooler for this test, and returns its URL. */
 async function pooled(skip: (reason: string) => never, settings: Omit<PoolerSettings, "target">): Promise<string> {
   if (!server.ok) return skip(server.reason);
   if (!program.ok) return skip(program.reason);
@@ -63,7 +63,7 @@ test.for(ways)(
   },
 );
 
-test("what the store sets does not stay in the sessions that it shares with other clients of the pooler", async ({ skip }) => {
+test("settings of the store do not leak into sessions that it shares with other clients of the pooler", async ({ skip }) => {
   const url = await pooled(skip, { pool_mode: "transaction", default_pool_size: 1, ignore_startup_parameters: "options" });
   const other = new pg.Client(url);
   await other.connect();

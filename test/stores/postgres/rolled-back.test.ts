@@ -10,8 +10,8 @@ import { execute, type FreshDatabase, freshDatabase } from "../../servers/postgr
 
 const server = inject("postgres");
 
-/** A transaction with user code keeps the database's level: here the strictest. */
-describe.skipIf(!server.ok)("a transaction that PostgreSQL rolls back because of others", () => {
+/** A transaction with user code uses the database's default isolation level: here SERIALIZABLE. */
+describe.skipIf(!server.ok)("a transaction that PostgreSQL rolls back because of concurrent transactions", () => {
   let database: FreshDatabase;
   let store: Store;
   let direct: pg.Client;
@@ -39,7 +39,7 @@ describe.skipIf(!server.ok)("a transaction that PostgreSQL rolls back because of
   const amount = async () => Number((await direct.query("SELECT amount FROM balances WHERE name = $1", [name])).rows[0]?.amount);
   const raise = "UPDATE balances SET amount = amount + 1 WHERE name = $1";
 
-  /** Adds 1. Somebody else adds 10 in between, as often as it is said: then PostgreSQL refuses the update with 40001. */
+  /** Adds 1 to the balance. In the first `conflicts` calls another connection adds 10 before that, so PostgreSQL refuses the update with 40001. */
   function adding(conflicts: number) {
     let calls = 0;
     const add = async (tx: Tx): Promise<string> => {
@@ -53,7 +53,7 @@ describe.skipIf(!server.ok)("a transaction that PostgreSQL rolls back because of
     return { add, calls: () => calls };
   }
 
-  /** A runner of the user's own, with an error as a database layer wraps it. */
+  /** A transaction runner of the user, which wraps the error as database layers do. */
   const ownRunner = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
     const client = new pg.Client(database.url);
     await client.connect();
@@ -97,7 +97,7 @@ describe.skipIf(!server.ok)("a transaction that PostgreSQL rolls back because of
         calls += 1;
         const client = tx as pg.ClientBase;
         if (calls > 1) return void (await client.query(raise, [name]));
-        // Each reads all rows and writes a new one: of two such transactions only one can commit.
+        // Both transactions read all rows and insert one: only one of them can commit.
         await client.query("SELECT sum(amount) FROM balances");
         await other.query("BEGIN");
         await other.query("SELECT sum(amount) FROM balances");
@@ -125,7 +125,7 @@ describe.skipIf(!server.ok)("a transaction that PostgreSQL rolls back because of
     await worker.stop();
   });
 
-  test("an outbox's message is added with the attempt that commits, and no other", async () => {
+  test("an outbox's message is added by the attempt that commits only", async () => {
     const outbox = createOutbox(store, { name });
     const { add } = adding(1);
     const call = () =>

@@ -9,7 +9,8 @@ test("a hot standby is refused at open, and is opened once it is promoted", asyn
   const acquired = await acquire("postgres");
   if (!acquired.ok) return skip(acquired.reason);
   const { url, folder, kill, restart, stop } = acquired.running;
-  if (folder === undefined || kill === undefined || restart === undefined) return skip("this server is not ours to restart");
+  if (folder === undefined || kill === undefined || restart === undefined)
+    return skip("the tests did not start this server, so they cannot restart it");
   onTestFinished(() => stop());
   const store = await open(url, { stallMsMax: 0 });
   await once(store, { key: keyOf.of("before") }, () => 1);

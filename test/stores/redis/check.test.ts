@@ -9,8 +9,8 @@ import { redisProgram } from "../../servers/redis/redis.js";
 import { replicates } from "../../servers/redis/sentinel.js";
 import { ask, type RedisProcess, startRedisProcess } from "../../servers/redis/server.js";
 
-/** What is set in a way that breaks the promise is found when a store is opened. A server of its own, because it is set to all of that. */
-describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep what it answers", () => {
+/** Settings that break the durability promise are found when a store is opened. The tests use their own server, because they change its settings. */
+describe.skipIf(!inject("redis").ok)("a Redis server whose settings may lose acknowledged writes", () => {
   let guard: Guard;
   let server: RedisProcess;
   let url: string;
@@ -36,7 +36,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
   };
   beforeEach(() => set(good));
 
-  /** The codes of the warnings that opening it gives. */
+  /** The codes of the warnings that opening the store emits. */
   async function warningsOf(at: string): Promise<string[]> {
     const emit = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     try {
@@ -47,7 +47,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     }
   }
 
-  test("says nothing when it is", async () => {
+  test("gives no warning if its settings are safe", async () => {
     expect(await warningsOf(url)).toEqual([]);
     expect(await warningsOf(`${url}?strict=true`)).toEqual([]);
   });
@@ -58,7 +58,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     [{ appendonly: "no" }, "ONCEFLOW_REDIS_FSYNC"],
     [{ appendfsync: "everysec" }, "ONCEFLOW_REDIS_FSYNC"],
     [{ appendfsync: "no" }, "ONCEFLOW_REDIS_FSYNC"],
-  ])("%j is said, and refused when asked to be strict", async (settings, code) => {
+  ])("%j is a warning, and an error with strict=true", async (settings, code) => {
     await set(settings);
     expect(await warningsOf(url)).toEqual([code]);
     const [value = ""] = Object.values(settings);
@@ -70,7 +70,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     });
   });
 
-  test("a policy that evicts only what expires is harmless: nothing of ours does", async () => {
+  test("a policy that evicts only keys with a TTL is harmless: onceflow sets none", async () => {
     await set({ "maxmemory-policy": "volatile-lru" });
     expect(await warningsOf(`${url}?prefix=harmless`)).toEqual([]);
     const store = await open(`${url}?prefix=harmless`);
@@ -81,7 +81,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     for (const name of keys) expect(await ask(url, "PTTL", name)).toBe(-1);
   });
 
-  test("what may not be asked is said to be unchecked", async () => {
+  test("settings that the user may not read produce a warning that they were not checked", async () => {
     const limited = url.replace("redis://", "redis://limited:secret@");
     expect(await warningsOf(limited)).toEqual(["ONCEFLOW_REDIS_UNCHECKED"]);
     const error = await open(`${limited}?strict=true`).catch((e: unknown) => e);
@@ -89,7 +89,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     expect(String(error)).not.toContain("secret");
   });
 
-  test("replicas that nobody waits for are said, and a replica itself is refused", async () => {
+  test("replicas that writes do not wait for produce a warning, and a replica itself is refused", async () => {
     const replica = await startRedisProcess(await redisProgram(), guard, { replicaof: `127.0.0.1 ${server.port}` });
     onTestFinished(() => replica.end());
     await replicates(server);
@@ -100,7 +100,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     await expect(open(urlOf(replica))).rejects.toMatchObject({ code: "REDIS_REPLICA" });
   });
 
-  test("one without room refuses new keys as unreachable, and goes on when it has room", async () => {
+  test("a full server counts as unreachable for new keys, and works again when it has memory", async () => {
     const store = await open(`${url}?prefix=full`);
     onTestFinished(() => store.close());
     await once(store, { key: key.of("before") }, () => 1);
@@ -113,12 +113,12 @@ describe.skipIf(!inject("redis").ok)("a Redis server that is not set to keep wha
     expect(await store.commit({ ledger: { ...begin, ...terms } })).toMatchObject({ kind: "started" });
   });
 
-  test("data that a newer version has laid out is not touched", async () => {
+  test("data in the layout of a newer version is not changed", async () => {
     await ask(url, "SET", "newer:layout", "2");
     await expect(open(`${url}?prefix=newer`)).rejects.toMatchObject({ code: "SCHEMA_NEWER" });
   });
 
-  test("somebody else's key under our name fails alone", async () => {
+  test("a Redis key that another program overwrote fails alone", async () => {
     const store = await open(`${url}?prefix=taken`);
     onTestFinished(() => store.close());
     await once(store, { key: key.of("mine") }, () => 1);

@@ -13,7 +13,7 @@ const serverPort = redis.ok ? Number(new URL(url).port) : 0;
 
 type Client = Parameters<typeof redisStore>[0]["client"];
 
-/** How a user makes a client of each package, and ends it. */
+/** Creates a client of each package as users do, and a function that ends it. */
 const clients: Readonly<Record<string, (port: number) => Promise<{ client: Client; end: () => unknown }>>> = {
   "node-redis": async (port) => {
     const client = createClient({ url: `redis://127.0.0.1:${port}` });
@@ -29,9 +29,9 @@ const clients: Readonly<Record<string, (port: number) => Promise<{ client: Clien
   },
 };
 
-describe.skipIf(!redis.ok)("a client of the user's own", () => {
+describe.skipIf(!redis.ok)("a client that the user passed", () => {
   describe.concurrent("on a connection that falls silent", () => {
-    test.each(Object.entries(clients))("%s: the next command goes by a connection of the store's own", async (name, make) => {
+    test.each(Object.entries(clients))("%s: the next command uses a connection that the store opened", async (name, make) => {
       const proxy = await silentProxy(serverPort);
       onTestFinished(() => proxy.close());
       const { client, end } = await make(proxy.port);
@@ -73,7 +73,7 @@ describe.skipIf(!redis.ok)("a client of the user's own", () => {
       return store;
     }
 
-    test.each(["app:", "{app}", "{app", "app}"])("%j: everything is listed and purged under it", async (keyPrefix) => {
+    test.each(["app:", "{app}", "{app", "app}"])("%j: list and purge find every record", async (keyPrefix) => {
       const store = await opened(keyPrefix, `kp-${process.pid}`);
       for (const name of ["a", "b"]) await once(store, { key: key.of(name), retentionMs: 1 }, () => (name === "a" ? "x".repeat(200) : 1));
       expect((await list(store)).items.map((item) => item.key)).toEqual(["a", "b"]);

@@ -10,7 +10,7 @@ import { beginIn, lostThings, testLostMessages } from "../lost-messages.js";
 const redis = inject("redis");
 const url = redis.ok ? redis.url : "";
 
-/** Replies and requests that are lost on the way, on a real connection to a real server. */
+/** Requests and replies are lost on a real connection to a real server. */
 describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
   let proxy: CuttingProxy;
   let store: Store;
@@ -33,7 +33,7 @@ describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
 
   for (const what of lostThings) testLostMessages(what, () => ({ store, proxy, key }));
 
-  test("a client of the user's own: the same, it connects again by itself, and it is not closed with the store", async () => {
+  test("a client that the user passed throws NotKnownError, too, reconnects by itself, and is not closed with the store", async () => {
     const client = createClient({ url: `redis://127.0.0.1:${proxy.port}` });
     client.on("error", () => {});
     await client.connect();
@@ -46,7 +46,7 @@ describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
     expect(await client.sendCommand(["PING"])).toBe("PONG");
   });
 
-  test("a server that is not there is said so in bounded time", async () => {
+  test("an unreachable server is reported in bounded time", async () => {
     const error = await open("redis://me:secret@127.0.0.1:1").catch((e: unknown) => e);
     expect(error).toBeInstanceOf(UnreachableError);
     expect(String(error)).toContain("cannot connect");
@@ -60,7 +60,7 @@ describe.skipIf(!redis.ok)("a Redis connection that breaks", () => {
     silent.close();
   });
 
-  test("an open store does not keep the process alive, and what is under way does", () => {
+  test("an open store does not keep the process alive, and a pending operation does", () => {
     const program = `
       import { key, once, open } from ${JSON.stringify(new URL("../../../dist/exports/index.js", import.meta.url).href)};
       const store = await open(process.argv[1]);
@@ -93,7 +93,7 @@ describe("the URL of a Redis store", () => {
     expect(String(error)).not.toContain("secret");
   });
 
-  test.skipIf(!redis.ok)("names a database and a prefix: two of them do not meet", async () => {
+  test.skipIf(!redis.ok)("names a database and a prefix: two stores with different ones share no data", async () => {
     const name = `url-${process.pid}`;
     const urls = [`${url}/0?prefix=${name}-a`, `${url}/0?prefix=${name}-b`, `${url}/1?prefix=${name}-a`];
     for (const each of urls) {
@@ -103,7 +103,7 @@ describe("the URL of a Redis store", () => {
     }
   });
 
-  test("neither a sentinel client nor anything else is taken for a client", async () => {
+  test("a sentinel client and other objects are refused as clients", async () => {
     await expect(redisStore({ client: {} as never })).rejects.toThrow(InvalidInputError);
     await expect(redisStore({ client: { sendCommand() {}, getSentinelNode() {} } as never })).rejects.toThrow(/redis\+sentinel/);
   });

@@ -25,7 +25,7 @@ async function opened(url: string): Promise<Store> {
   return store;
 }
 
-/** So many customers, each with the next key until none is left; `while` something happens to the servers. */
+/** Twelve customers charge one key after another until none is left, while `happens` acts on the servers. */
 async function chargeAll(
   stores: readonly Store[],
   names: readonly string[],
@@ -36,18 +36,18 @@ async function chargeAll(
   const over = gate();
   const customers = Array.from({ length: 12 }, async (_, i) => {
     for (let name = names[next++]; name !== undefined; name = names[next++]) {
-      // Half of the keys come after it has happened.
+      // Half of the keys are charged after the failure.
       if (next > names.length / 2) await over.opened;
       const charge = () =>
         once(
           stores[i % stores.length] as Store,
           { key: key.of(name), effect: "atMostOnce", leaseMs: 60_000 },
           async ({ effectKey, number }) => {
-            await letTimePass(5, "a server dies while some charges are under way");
+            await letTimePass(5, "a server dies while some charges are in progress");
             return effects.call(effectKey, { attempt: number, result: "charged" });
           },
         );
-      // A begin that could not be answered for ten seconds gives up; the customer does not.
+      // A begin fails after ten seconds without an answer. The customer tries again.
       const result = await charge().catch(charge).catch(charge);
       expect(result, name).toMatchObject({ status: "executed", value: "charged", attempt: 1 });
     }
@@ -77,7 +77,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     program = await redisProgram();
   });
 
-  test("the master is killed and sentinels promote its replica: with waitReplicas every key once", async () => {
+  test("the master is killed and sentinels promote its replica: with waitReplicas every key runs once", async () => {
     const pair = await startRedisPair(program, { sentinels: 3 });
     onTestFinished(() => pair.stop());
     const stores = [await opened(`${pair.url}?waitReplicas=1&waitMs=500`), await opened(`${pair.url}?waitReplicas=1&waitMs=500`)];
@@ -86,7 +86,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
       await until("some keys are charged", () => charged.keys().length >= 12);
       await pair.master.kill();
       await isMaster(pair.replica);
-      // Without a second server nobody is told that anything was done. Sentinels make it a replica too, after ten seconds.
+      // waitReplicas needs a second server before any write is acknowledged. Sentinels would make the old master a replica after ten seconds.
       await pair.master.restart();
       await ask(urlOf(pair.master), "REPLICAOF", "127.0.0.1", String(pair.replica.port));
     });
@@ -94,7 +94,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     expect(String(await ask(urlOf(pair.master), "INFO", "replication"))).toContain("role:slave");
   });
 
-  test("what a replica had not received is lost with its master, and executed again", async () => {
+  test("writes that the replica had not received are lost with the master, and their keys are executed again", async () => {
     const pair = await startRedisPair(program, { sentinels: 0 });
     onTestFinished(() => pair.stop());
     const effects = new EffectLedger({ honoursKeys: true });
@@ -111,7 +111,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     const after = await opened(urlOf(pair.replica));
     expect((await charge(after, "replicated")).status).toBe("replayed");
     const again = await Promise.all(namesOf("lost", 10).map((name) => charge(after, name)));
-    // This is the window that the page shows: each was answered, forgotten, and done again. The provider's key caught it.
+    // The window that the reference page describes: each call was acknowledged, lost and made again. The provider's key prevented a second effect.
     expect(again.map(({ status, attempt }) => [status, attempt])).toEqual(again.map(() => ["executed", 1]));
     for (const name of namesOf("lost", 10)) {
       const { effectKey = "" } = (await inspect(after, { key: name })) ?? {};
@@ -119,7 +119,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     }
   });
 
-  test("with waitReplicas what no replica has is not known, and no handler runs for it", async () => {
+  test("with waitReplicas a write that no replica has throws NotKnownError, and no handler runs for it", async () => {
     const pair = await startRedisPair(program, { sentinels: 0 });
     onTestFinished(() => pair.stop());
     const store = await opened(`${urlOf(pair.master)}?waitReplicas=1&waitMs=100`);
@@ -128,7 +128,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     const begin = beginOf("cut off");
     await expect(store.commit({ ledger: begin })).rejects.toThrow(NotKnownError);
     await expect(store.commit({ ledger: begin })).rejects.toThrow(/0 of 1 replicas/);
-    // It is there again: the same begin finds itself, and that everybody has it.
+    // The replica is back: the same begin is recognised as done, now on all servers.
     signal(pair.replica.pid as number, "SIGCONT");
     const answer = await poll(
       20_000,
@@ -138,14 +138,14 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     expect(answer).toMatchObject({ kind: "started", attempt: 1 });
   });
 
-  test("a member of a Cluster is killed, and another one whose slot is moved: every key once, all of them listed", async () => {
+  test("one member of a Cluster is killed, and a slot of another one is moved: every key runs once, and all keys are listed", async () => {
     const cluster = await startRedisCluster(program);
     onTestFinished(() => cluster.stop());
     const url = `${cluster.url}?waitReplicas=1&waitMs=500`;
     const stores = [await opened(url), await opened(url)];
     const victim = cluster.members[0] as RedisProcess;
 
-    // Names of one shard, in whose slot everything happens while it is moved away from the second master.
+    // Names of one shard. Its slot moves away from the second master while these keys are charged.
     const shard = await shardOfSecond(cluster.members[1] as RedisProcess);
     const moving = namesOf("moved", 12_000)
       .filter((name) => crc32(`\0${name}`) % 64 === shard)
@@ -154,7 +154,7 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
     const fresh = beginOf(spare);
     const moved = await chargeAll(stores, moving, () =>
       moveSlot(shard, cluster.members.slice(0, 3), async () => {
-        // Written where the records are by now, the index would be there twice, and one half of it would be lost.
+        // If the index were written on the node that has the records by now, it would exist on both nodes, and one half would be lost.
         await expect((stores[0] as Store).commit({ ledger: fresh })).rejects.toThrow(/TRYAGAIN/);
       }),
     );
@@ -177,24 +177,24 @@ describe.skipIf(!inject("redis").ok)("failover", () => {
 async function isMaster(server: RedisProcess): Promise<void> {
   await poll(
     30_000,
-    // Who is promoted ends its connections, this one among them.
+    // A promoted server closes its connections, including this one.
     async () => /role:master/.test(String(await ask(urlOf(server), "INFO", "replication").catch(() => ""))) || undefined,
     () => "no replica was promoted",
   );
 }
 
-/** Its own offset, not what the master last heard of it: a replica tells its master once a second. */
+/** Reads the replica's own offset: the master's view of it is up to a second old. */
 async function hasReceivedAll(replica: RedisProcess, master: RedisProcess): Promise<void> {
-  const offset = (name: string, said: unknown) => Number(new RegExp(`${name}:(\\d+)`).exec(String(said))?.[1]);
+  const offset = (name: string, reply: unknown) => Number(new RegExp(`${name}:(\\d+)`).exec(String(reply))?.[1]);
   const written = offset("master_repl_offset", await ask(urlOf(master), "INFO", "replication"));
   await poll(
     30_000,
     async () => offset("slave_repl_offset", await ask(urlOf(replica), "INFO", "replication")) >= written || undefined,
-    () => "the replica did not receive what was written",
+    () => "the replica did not receive the master's writes",
   );
 }
 
-/** From now on it receives nothing: it stands still, and the connection is gone. */
+/** Stops the replica and its connection: from now on it receives nothing. */
 async function cutOff(replica: RedisProcess, master: RedisProcess): Promise<void> {
   signal(replica.pid as number, "SIGSTOP");
   await ask(urlOf(master), "CLIENT", "KILL", "TYPE", "replica");
@@ -206,7 +206,7 @@ async function promote(replica: RedisProcess, master: RedisProcess): Promise<voi
   await ask(urlOf(replica), "REPLICAOF", "NO", "ONE");
 }
 
-/** Key by key, with everybody working on them. The index comes last, after `amid`. */
+/** Moves the slot key by key, while clients use the keys. The index moves last, after `amid`. */
 async function moveSlot(shard: number, masters: readonly RedisProcess[], amid: () => Promise<void>): Promise<void> {
   const index = `onceflow:{${shard}}:names`;
   const source = urlOf(masters[1] as RedisProcess);
@@ -214,7 +214,7 @@ async function moveSlot(shard: number, masters: readonly RedisProcess[], amid: (
   await poll(
     10_000,
     async () => (Number(await ask(source, "CLUSTER", "COUNTKEYSINSLOT", slot)) >= 6 ? true : undefined),
-    () => "nobody wrote into the slot",
+    () => "no client wrote into the slot",
   );
   const move = await beginSlotMove(shard, masters);
   const keysLeft = async () => (await move.keysLeft()).filter((name) => name !== index);

@@ -8,7 +8,7 @@ const redis = inject("redis");
 const candidates = Array.from({ length: 30_000 }, (_, i) => `key:${String(i).padStart(5, "0")}`);
 const shardOf = (name: string) => crc32(`\0${name}`) % 64;
 
-/** Most of the names are in one shard, which comes to its bounds in every round; the others are spread among them. */
+/** Most of the names are in one shard, which reaches its page limit in every round. The others are spread over the other shards. */
 const crowded = candidates.filter((name) => shardOf(name) === 7).slice(0, 300);
 const others = candidates.filter((name, i) => i % 100 === 0 && shardOf(name) !== 7);
 const names = [...crowded, ...others].sort();
@@ -28,12 +28,12 @@ describe.skipIf(!redis.ok)("a listing over shards of very different sizes", () =
     expect(await all({ limit })).toEqual(names);
   });
 
-  test("finds the only one of its state behind more than a round looks at", async () => {
+  test("finds the only record of a state behind more records than one round reads", async () => {
     expect(await all({ state: "unknown", limit: 5 })).toEqual([crowded.at(-1)]);
     expect((await all({ state: "running", limit: 50 })).length).toBe(names.length - 1);
   });
 
-  test("finds the last beginnings of keys, with and without a scope", async () => {
+  test("finds keys by a prefix at the end of the listing, with and without a scope", async () => {
     const prefix = (crowded.at(-1) ?? "").slice(0, -1);
     const expected = names.filter((name) => name.startsWith(prefix));
     expect(await all({ prefix, limit: 3 })).toEqual(expected);

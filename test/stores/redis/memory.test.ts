@@ -38,14 +38,14 @@ describe.skipIf(!inject("redis").ok)("a Redis server at its maxmemory", () => {
 
   const setMaxmemory = (value: string) => admin.sendCommand(["CONFIG", "SET", "maxmemory", value]);
 
-  async function fullStore(prefix: string): Promise<Store> {
+  async function openUnlimited(prefix: string): Promise<Store> {
     await setMaxmemory("0");
     const store = await open(`${url}?prefix=${prefix}`, { purgeEveryMs: 0 });
     onTestFinished(() => store.close());
     return store;
   }
 
-  /** The server's own clock, which expiry goes by, has passed every retention of 1 ms. */
+  /** Waits until the server's clock, which decides about expiry, has passed the retention of 1 ms. */
   async function untilExpired(store: Store, name: string): Promise<void> {
     await poll(
       10_000,
@@ -61,8 +61,8 @@ describe.skipIf(!inject("redis").ok)("a Redis server at its maxmemory", () => {
     ["short results, the horizon still open", { result: "paid", horizonMs: hourMs }],
     ["long results, the horizon still open", { result: "x".repeat(200), horizonMs: hourMs }],
     ["records past their horizon", { result: "paid", horizonMs: 0 }],
-  ])("purges %s, and takes new keys again", async (title, { result, horizonMs }) => {
-    const store = await fullStore(`full-${title.length}`);
+  ])("purges %s, and accepts new keys again", async (title, { result, horizonMs }) => {
+    const store = await openUnlimited(`full-${title.length}`);
     const names = Array.from({ length: 300 }, (_, i) => `over:${i}`);
     await Promise.all(names.map((name) => once(store, { key: key.of(name), retentionMs: 1, horizonMs }, () => result)));
     await untilExpired(store, names.at(-1) as string);
@@ -76,8 +76,8 @@ describe.skipIf(!inject("redis").ok)("a Redis server at its maxmemory", () => {
     expect(await store.commit({ ledger: beginOf({ key: "refused" }) })).toMatchObject({ kind: "started" });
   });
 
-  test("a lease is renewed all the same, and a begin beside the renewal is refused", async () => {
-    const store = await fullStore("renewed");
+  test("a lease is renewed, while a begin in the same flush is refused", async () => {
+    const store = await openUnlimited("renewed");
     const begin = beginOf({ key: "held" });
     await store.commit({ ledger: begin });
     await setMaxmemory("1");
@@ -90,8 +90,8 @@ describe.skipIf(!inject("redis").ok)("a Redis server at its maxmemory", () => {
     expect(refused).toMatchObject({ status: "rejected", reason: { code: "STORE_UNREACHABLE" } });
   });
 
-  test("a purge makes room for new keys without help", async () => {
-    const store = await fullStore("room");
+  test("a purge alone frees enough memory for new keys", async () => {
+    const store = await openUnlimited("room");
     const names = Array.from({ length: 400 }, (_, i) => `over:${i}`);
     await Promise.all(names.map((name) => once(store, { key: key.of(name), retentionMs: 1, horizonMs: hourMs }, () => "y".repeat(60))));
     await Promise.all(

@@ -15,16 +15,16 @@ interface Fault {
   readonly off: readonly string[];
 }
 
-/** What makes a real server refuse writes for a while, by the word that its replies begin with. */
+/** Makes a real server refuse writes for a while. The name is the first word of its error replies. */
 const faults: Readonly<Record<string, Fault>> = {
-  // As a master after a failover.
+  // As the old master behaves after a failover.
   READONLY: { on: ["REPLICAOF", "127.0.0.1", "1"], off: ["REPLICAOF", "NO", "ONE"] },
   NOREPLICAS: { on: ["CONFIG", "SET", "min-replicas-to-write", "1"], off: ["CONFIG", "SET", "min-replicas-to-write", "0"] },
   OOM: { on: ["CONFIG", "SET", "maxmemory", "1"], off: ["CONFIG", "SET", "maxmemory", "0"] },
 };
 
-/** A server of its own: it refuses the writes of all its clients. */
-describe.skipIf(!inject("redis").ok)("replies of Redis that pass", () => {
+/** The tests use their own server: it refuses the writes of all its clients. */
+describe.skipIf(!inject("redis").ok)("transient errors of Redis", () => {
   let guard: Guard;
   let server: RedisProcess;
   let admin: ReturnType<typeof createClient>;
@@ -49,7 +49,7 @@ describe.skipIf(!inject("redis").ok)("replies of Redis that pass", () => {
     await guard?.release();
   });
 
-  /** How many commands the server has refused in this way. */
+  /** How many commands the server has refused with this error. */
   async function refusals(word: string): Promise<number> {
     const stats = String(await admin.sendCommand(["INFO", "errorstats"]));
     return Number(new RegExp(`errorstat_${word}:count=(\\d+)`).exec(stats)?.[1] ?? 0);

@@ -10,13 +10,13 @@ import { urlOf } from "../../servers/redis/cluster.js";
 import { redisProgram } from "../../servers/redis/redis.js";
 import { type RedisProcess, startRedisProcess } from "../../servers/redis/server.js";
 
-/** What the reference page says a user needs. */
+/** The commands that a user needs, according to the reference page. */
 const commands = [
   ...["eval", "evalsha", "time", "exists", "get", "set", "del", "unlink"],
   ...["hmget", "hset", "hdel", "zadd", "zrem", "zcount", "zrangebyscore", "zrangebylex", "zremrangebyrank"],
   ...["rpush", "ltrim", "lrange"],
 ];
-const watching = ["info", "config|get"];
+const optionalReads = ["info", "config|get"];
 
 describe.skipIf(!inject("redis").ok)("the rights of a Redis user", () => {
   let guard: Guard;
@@ -36,14 +36,14 @@ describe.skipIf(!inject("redis").ok)("the rights of a Redis user", () => {
     await guard?.release();
   });
 
-  /** The URL of a user with these rights and no others. */
+  /** Creates a user with exactly these rights, and returns its URL. */
   async function userWith(rights: readonly string[], keys = "~onceflow:*"): Promise<string> {
     await admin.sendCommand(["ACL", "SETUSER", "shop", "reset", "on", ">secret", keys, "-@all", ...rights.map((name) => `+${name}`)]);
     return `redis://shop:secret@127.0.0.1:${server.port}`;
   }
-  const without = (...names: string[]) => [...commands, ...watching].filter((name) => !names.includes(name));
+  const without = (...names: string[]) => [...commands, ...optionalReads].filter((name) => !names.includes(name));
 
-  test("those of the page are enough for everything, and nothing is left of the check", async () => {
+  test("the documented rights are enough for every operation, and the check at open leaves no keys behind", async () => {
     const url = await userWith(without());
     const emit = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => emit.mockRestore());
@@ -60,7 +60,7 @@ describe.skipIf(!inject("redis").ok)("the rights of a Redis user", () => {
     expect(await store.purge({ limit: 10 })).toBe(0);
   });
 
-  test.each(commands)("without %s: refused at open, which names it", async (name) => {
+  test.each(commands)("without %s: refused at open, and the error names the command", async (name) => {
     const error = await open(await userWith(without(name))).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(ConfigurationError);
     expect(error).toMatchObject({ code: "REDIS_PERMISSION" });
@@ -68,15 +68,15 @@ describe.skipIf(!inject("redis").ok)("the rights of a Redis user", () => {
     expect(String(error)).not.toContain("secret");
   });
 
-  test("all that is missing is named at once", async () => {
+  test("all missing commands are named in one error", async () => {
     const url = await userWith(without("zadd", "hset", "unlink"));
-    // What removes is tried first: what could not be removed again is not written.
+    // Removal is tried first: the check writes nothing that it could not remove again.
     await expect(open(url)).rejects.toThrow(/may not run UNLINK/);
     await expect(open(await userWith(without("zadd", "hset")))).rejects.toThrow(/may not run HSET, ZADD/);
     expect(await admin.sendCommand(["KEYS", "*permissions*"])).toEqual([]);
   });
 
-  test("other keys than ours", async () => {
+  test("a user who may not access onceflow's keys is refused", async () => {
     await expect(open(await userWith(without(), "~shop:*"))).rejects.toThrow(
       /may not read and write the keys onceflow:\* \(ACL SETUSER … ~onceflow:\*\)/,
     );
@@ -89,7 +89,7 @@ describe.skipIf(!inject("redis").ok)("the rights of a Redis user", () => {
     await (await open(url)).close();
   });
 
-  test("clients of the user's own: the same", async () => {
+  test("clients that the user passed are checked, too", async () => {
     const url = await userWith(without("zadd"));
     const nodeRedis = createClient({ url });
     nodeRedis.on("error", () => {});

@@ -7,26 +7,28 @@ import { chargeThroughRestarts } from "../restarts.js";
 
 takeTurns();
 
-/** Servers of their own, because they are killed. */
+/** The tests use their own servers, because they kill them. */
 describe.skipIf(!inject("redis").ok)("a Redis server that dies", () => {
   async function ownServer(skip: (reason: string) => never) {
     const acquired = await acquire("redis");
     if (!acquired.ok) return skip(acquired.reason);
     const { running } = acquired;
     const { kill, restart, stop } = running;
-    if (kill === undefined || restart === undefined) return skip("this server is not ours to kill");
+    if (kill === undefined || restart === undefined) return skip("the tests did not start this server, so they cannot kill it");
     onTestFinished(() => stop());
     return { url: running.url, kill, restart, pid: () => running.pid as number };
   }
 
-  test("is killed and restarted under load, appendfsync always: every key once, nobody hangs", async ({ skip }) => {
+  test("is killed and restarted under load, appendfsync always: every key runs once, and no caller hangs", async ({ skip }) => {
     const { url, kill, restart } = await ownServer(skip);
     const stores = await Promise.all([open(url), open(url), open(url)] as const);
     onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))));
     await chargeThroughRestarts({ stores, kill, restart, keys: 400, customers: 24, kills: 4 });
   });
 
-  test("falls silent with its connections open: what it was asked is not known in bounded time, and it goes on", async ({ skip }) => {
+  test("stops answering with its connections open: a commit throws NotKnownError in bounded time, and works again later", async ({
+    skip,
+  }) => {
     const { url, pid } = await ownServer(skip);
     const store = await open(url);
     onTestFinished(() => store.close());
@@ -38,7 +40,7 @@ describe.skipIf(!inject("redis").ok)("a Redis server that dies", () => {
     });
     try {
       await expect(commit).rejects.toThrow(NotKnownError);
-      // The bound is the driver's 10 s, on its own timer: a stopped server cannot be asked for the time.
+      // The bound is the driver's 10 s, on its own timer: a stopped server cannot report the time.
       expect(performance.now() - asked).toBeLessThan(20_000);
     } finally {
       signal(pid(), "SIGCONT");

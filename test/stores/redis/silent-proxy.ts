@@ -2,14 +2,14 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 export interface SilentProxy {
   readonly port: number;
-  /** Connections that were made so far. */
+  /** The number of connections made so far. */
   readonly connections: number;
-  /** All present connections stay open, and nothing goes through them any more. New ones work. */
+  /** Keeps all current connections open but forwards nothing on them any more. New connections work. */
   silence(): void;
   close(): Promise<void>;
 }
 
-/** A TCP proxy on loopback, for connections whose other side has vanished without a word. */
+/** A TCP proxy on loopback that simulates a peer that vanished without closing its connections. */
 export async function silentProxy(port: number): Promise<SilentProxy> {
   const sockets = new Set<Socket>();
   let connections = 0;

@@ -19,8 +19,8 @@ takeTurns();
 const long = "x".repeat(300);
 
 /**
- * A Cluster moves a slot key by key. Every test says which keys of one shard are where, and works on the shard then: what
- * the script would have to touch on both sides has to wait, and no key may come to be on both.
+ * A Cluster moves a slot key by key. Every test moves some keys of one shard and then uses the shard: an operation that
+ * needs keys of both nodes must wait, and no key may exist on both.
  */
 describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => {
   let cluster: RedisCluster;
@@ -40,7 +40,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
   const keyOf = (kind: "r" | "o" | "a" | "u", name: string) => `onceflow:{${shard}}:${kind}:\0${name}`;
   const indexOf = (index: "names" | "over") => `onceflow:{${shard}}:${index}`;
 
-  /** The slot goes to the third master, and back to the second in the next test. */
+  /** Begins to move the slot to the third master; the next test moves it back to the second one. */
   async function move() {
     const [first, second, third] = cluster.members as [RedisProcess, RedisProcess, RedisProcess];
     const masters = swapped ? [first, third, second] : [first, second, third];
@@ -54,8 +54,8 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     return store;
   }
 
-  async function held(store: Store, said: Parameters<typeof beginOf>[0] = {}): Promise<Held> {
-    const begin = beginOf({ key: nextName(), ...said });
+  async function held(store: Store, fields: Parameters<typeof beginOf>[0] = {}): Promise<Held> {
+    const begin = beginOf({ key: nextName(), ...fields });
     expect(await store.commit({ ledger: begin })).toMatchObject({ kind: "started" });
     return { begin, attempt: 1 };
   }
@@ -69,16 +69,16 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
         await store.purge({ limit: 100 });
         return (await isDone()) || undefined;
       },
-      () => "what was over was not purged",
+      () => "expired records were not purged",
     );
 
-  test("a settle waits for the index of what is to be purged; renewals go on; everything is purged afterwards", async () => {
+  test("a settle waits until the purge index has moved; renewals work meanwhile; afterwards all records are purged", async () => {
     const store = await opened();
     const first = await held(store, { retentionMs: 1 });
     await settle(store, first);
     const [early, late] = [await held(store, { retentionMs: 1 }), await held(store, { retentionMs: 1 })];
     const moving = await move();
-    // Written where the record is now, the index would be there twice: one half of it could not be moved, or would be lost.
+    // If the index were written on the node that has the record by now, it would exist on both nodes: one half could not be moved, or would be lost.
     await moving.migrate(indexOf("names"), keyOf("r", early.begin.key));
     await expect(settle(store, early)).rejects.toThrow(/TRYAGAIN/);
     const renewals = await Promise.all([early, late].map((one) => store.commit({ ledger: renewOf(one) })));
@@ -91,7 +91,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     await purgeUntil(store, async () => (await list(store)).items.length === 0);
   });
 
-  test("a long result that is not where its record is: the key waits, and its result is not taken for lost", async () => {
+  test("a long result on another node than its record: the key waits, and its result does not count as lost", async () => {
     const store = await opened();
     const name = nextName();
     await once(store, { key: key.of(name) }, () => long);
@@ -106,7 +106,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     });
   });
 
-  test("a log of attempts that is not where its record is: a new attempt waits, and the log is read where it is", async () => {
+  test("an attempt log on another node than its record: a new attempt waits, and the log is read from its node", async () => {
     const store = await opened({ audit: "all" });
     const name = nextName();
     for (const owner of ["first", "second"]) {
@@ -124,7 +124,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     expect((await inspect(store, { key: name }))?.attempts.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
   });
 
-  test("who asked for a key is logged in one place", async () => {
+  test("the audit log of a key exists on one node only", async () => {
     const store = await opened({ audit: "all" });
     const one = await held(store);
     const entry = { scope: "", key: one.begin.key, owner: "me", answer: "running" as const, attempt: 1 };
@@ -138,7 +138,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     await settle(store, one);
   });
 
-  test("a purge leaves the shard alone until the move is over, and purges the others", async () => {
+  test("a purge skips the shard until the move is over, and purges the other shards", async () => {
     const store = await opened();
     const one = await held(store, { retentionMs: 1 });
     await settle(store, one);
@@ -156,7 +156,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     }
   });
 
-  test("a cluster client of the user's: the same", async () => {
+  test("with a cluster client that the user passed, a settle waits for the index, too", async () => {
     const client = createCluster({ rootNodes: cluster.members.map((member) => ({ url: urlOf(member) })) });
     client.on("error", () => {});
     await client.connect();
@@ -172,7 +172,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     expect(await settle(store, one)).toEqual({ kind: "settled" });
   });
 
-  test("a user without a right is refused by the master that lacks it", async () => {
+  test("a user who lacks a right on one master is refused", async () => {
     const [first, second, third] = cluster.members as [RedisProcess, RedisProcess, RedisProcess];
     for (const member of cluster.members)
       await ask(urlOf(member), "ACL", "SETUSER", "shop", "reset", "on", ">secret", "~*", "+@all", ...(member === third ? ["-zadd"] : []));
@@ -180,7 +180,7 @@ describe.skipIf(!inject("redis").ok)("a Redis Cluster that moves a slot", () => 
     await expect(open(url)).rejects.toThrow(/may not run ZADD/);
   });
 
-  test("connections of the store's own are made from cluster clients too", async () => {
+  test("the store can open its own connections from cluster clients, too", async () => {
     const nodeRedis = createCluster({ rootNodes: cluster.members.map((member) => ({ url: urlOf(member) })) });
     nodeRedis.on("error", () => {});
     await nodeRedis.connect();

@@ -35,7 +35,7 @@ function commandOf([type, name, value]: Dumped): string[] {
   }
 }
 
-/** In the order of the tests: what they do to the data is what a process does after an upgrade. */
+/** The tests depend on their order: together they do to the data what a process does after an upgrade. */
 describe.skipIf(!redis.ok)("records that 0.1.0 wrote to Redis", () => {
   let store: Store;
   beforeAll(async () => {
@@ -60,8 +60,8 @@ describe.skipIf(!redis.ok)("records that 0.1.0 wrote to Redis", () => {
     expect(await inspect(store, { scope: "shop", key: "retried" })).toMatchObject({ attempts: [{ attempt: 1 }, { attempt: 2 }] });
   });
 
-  test("are purged as they were going to be", async () => {
-    // 39 past their horizon, the results of two that expired before it, and "retried", whose second attempt was abandoned.
+  test("are purged at the time that 0.1.0 recorded", async () => {
+    // 39 records past their horizon, the results of two records that expired before it, and "retried", whose second attempt was abandoned.
     expect(await store.purge({ limit: 1000 })).toBe(42);
     expect(await store.purge({ limit: 1000 })).toBe(0);
     expect(await keysOf()).toEqual(["expired", "failed", "kept", "running", "tombstone"]);

@@ -8,7 +8,7 @@ const require = createRequire(import.meta.url);
 const [major = 0] = process.versions.node.split(".").map(Number);
 const drivers = ["@photostructure/sqlite", ...(major > 22 ? ["node:sqlite"] : [])];
 
-/** What we rely on in a driver and SQLite alone does not promise. docs/adr/0005 tells of one that failed it. */
+/** What we rely on in a driver and SQLite alone does not promise. docs/adr/0005 describes a driver that failed these tests. */
 describe.each(drivers)("%s", (driver) => {
   const { DatabaseSync } = require(driver) as { DatabaseSync: new (path: string) => SqliteDatabase };
 
@@ -23,7 +23,7 @@ describe.each(drivers)("%s", (driver) => {
     return opened;
   }
 
-  test("a statement that found the file busy keeps no later one from committing", () => {
+  test("a statement that failed because the file was busy does not prevent later commits", () => {
     const [ours, other, reader] = connections(3) as [SqliteDatabase, SqliteDatabase, SqliteDatabase];
     const first = ours.prepare("INSERT INTO t VALUES (1)");
     const second = ours.prepare("INSERT INTO t VALUES (2)");

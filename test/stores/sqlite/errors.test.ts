@@ -18,14 +18,14 @@ const folder = () => temporaryFolder(onTestFinished);
 
 interface SmallDisk {
   readonly path: string;
-  /** Takes all of the space that is left. */
+  /** Uses up all free space. */
   fill(): void;
   empty(): void;
-  /** The path of the same file where its file system is mounted read-only. */
-  seenReadOnlyAt(): string;
+  /** Mounts the file system a second time, read-only, and returns the path of the file there. */
+  mountReadOnly(): string;
 }
 
-/** A file system of its own, of one megabyte. */
+/** Mounts a new file system of one megabyte. */
 function smallDisk({ skip }: TestContext): SmallDisk {
   const at = folder();
   try {
@@ -49,7 +49,7 @@ function smallDisk({ skip }: TestContext): SmallDisk {
       }
     },
     empty: () => rmSync(ballast, { force: true }),
-    seenReadOnlyAt() {
+    mountReadOnly() {
       const other = folder();
       execFileSync("mount", ["--bind", at, other]);
       onTestFinished(() => void execFileSync("umount", ["-l", other]));
@@ -60,7 +60,7 @@ function smallDisk({ skip }: TestContext): SmallDisk {
 }
 
 describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () => {
-  async function locked(times: number) {
+  async function openLockable(times: number) {
     const path = join(folder(), "store.db");
     const store = await open(`sqlite:${path}`, { stallMsMax: 0, purgeEveryMs: 0, clock: fastClock(times) });
     const other = openDatabase(path, chooseDriver());
@@ -72,11 +72,11 @@ describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () =>
   }
 
   test("at a begin, and at a settle: the effect runs once, and its result is kept", async () => {
-    const { path, store, lock, unlock } = await locked(1);
-    // It gives up after a fifth of a second, and says so: for that long the file was locked.
+    const { path, store, lock, unlock } = await openLockable(1);
+    // The witness gives up after a fifth of a second: its error proves that the file was locked for that long.
     const witness = await open(`sqlite:${path}`, { stallMsMax: 0, purgeEveryMs: 0, clock: fastClock(50) });
     onTestFinished(() => witness.close());
-    const wasLocked = async () => {
+    const expectLocked = async () => {
       const error = await thrownBy(witness.commit({ ledger: beginOf({ key: "witness" }) }));
       expect(error.message).toContain("was locked by another writer");
     };
@@ -88,18 +88,18 @@ describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () =>
       ran = true;
       return effect(name);
     });
-    await wasLocked();
+    await expectLocked();
     expect(effects.get(name)).toBeUndefined();
     unlock();
     await until("the handler has run", () => ran);
-    await wasLocked();
+    await expectLocked();
     unlock();
     expect(await charged).toMatchObject({ status: "executed", value: `done ${name}` });
     await expectDoneOnce(store, name);
   });
 
-  test("for longer than 10 s: a begin ends with an error, a settle is saved later", async () => {
-    const { store, lock, unlock } = await locked(10);
+  test("for more than 10 s: a begin fails with an error, a settle is saved later", async () => {
+    const { store, lock, unlock } = await openLockable(10);
     const warnings = captureWarnings("ONCEFLOW_NOT_SAVED");
     const name = "locked for long";
     lock();
@@ -120,7 +120,7 @@ describe("a SQLite file that another connection has locked (SQLITE_BUSY)", () =>
 });
 
 describe("a SQLite file that cannot be used", () => {
-  test("a file that is no database: the error names it and says what to do", async () => {
+  test("a file that is not a database: the error names it and says what to do", async () => {
     const path = join(folder(), "junk.db");
     writeFileSync(path, "this is a text, and it is long enough to have a header\n".repeat(50));
     const error = await thrownBy(open(`sqlite:${path}`));
@@ -129,7 +129,7 @@ describe("a SQLite file that cannot be used", () => {
     expect(error.message).toMatch(/not a database.*another path/);
   });
 
-  test("a folder below a file: the error names it", async () => {
+  test("a path below a file: the error names the path", async () => {
     const path = join(folder(), "file");
     writeFileSync(path, "");
     const error = await thrownBy(open(`sqlite:${path}/inside/store.db`));
@@ -138,9 +138,9 @@ describe("a SQLite file that cannot be used", () => {
   });
 
   test("a read-only file system", async (context) => {
-    const { path, seenReadOnlyAt } = smallDisk(context);
+    const { path, mountReadOnly } = smallDisk(context);
     await (await open(`sqlite:${path}`, { stallMsMax: 0 })).close();
-    const seen = seenReadOnlyAt();
+    const seen = mountReadOnly();
     const error = await thrownBy(open(`sqlite:${seen}`));
     expect(error.constructor.name).toMatch(/ConfigurationError|UnreachableError/);
     expect(error.message).toContain(`"${seen}"`);
@@ -191,7 +191,7 @@ describe("a SQLite file that cannot be used", () => {
     await expectDoneOnce(store, "begun late");
   });
 
-  test("a worker that meets a full disk again and again says so once, and goes on when there is space", async (context) => {
+  test("a worker that repeatedly finds the disk full warns once, and continues when there is space", async (context) => {
     const { path, fill, empty } = smallDisk(context);
     const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
     onTestFinished(() => store.close());
@@ -234,7 +234,7 @@ describe("a closed store", () => {
     "a claim": async (store) => await store.runs.claim({ owner: "o", workflows: ["w"], leaseMs: 100, limit: 1 }),
     "a packet": async (store) => await store.packets.packet(1),
   };
-  test.for(Object.keys(reads))("%s: the error says that the store is closed, and which", async (name) => {
+  test.for(Object.keys(reads))("%s: the error says that the store is closed, and names the store", async (name) => {
     const path = join(folder(), "closed.db");
     const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
     await store.close();

@@ -18,7 +18,7 @@ async function fresh(): Promise<{ readonly store: Store; readonly transactions: 
   return { store, transactions: () => commitsIn(`${path}-wal`) };
 }
 
-/** Transactions in a write-ahead log (https://www.sqlite.org/fileformat.html#the_write_ahead_log): frames that end one. */
+/** The number of transactions in a write-ahead log (https://www.sqlite.org/fileformat.html#the_write_ahead_log): it counts commit frames. */
 function commitsIn(path: string): number {
   const log = readFileSync(path);
   const [pageBytes, salt] = [log.readUInt32BE(8), log.subarray(16, 24)];
@@ -38,7 +38,7 @@ test("a record, a run and a packet that are committed in one turn are one transa
   expect(transactions()).toBe(before + 2);
 });
 
-test("one kind alone is one transaction, and a replay is none", async () => {
+test("one operation alone is one transaction, and a replay is none", async () => {
   const { store, transactions } = await fresh();
   const before = transactions();
   const held = await start(store as never, beginOf({ key: "alone" }));
@@ -49,12 +49,12 @@ test("one kind alone is one transaction, and a replay is none", async () => {
   expect(transactions()).toBe(before + 2);
 });
 
-test("a part that the file refuses fails alone, and the others of its transaction are written", async () => {
+test("an operation that SQLite refuses fails alone, and the others in its transaction are written", async () => {
   const { store } = await fresh();
   const hand = await handOn(store);
   const send = hand.packet();
   const [refused, again, ...written] = await Promise.allSettled([
-    // A fraction of a millisecond: the column is strict.
+    // A fraction of a millisecond, which a STRICT integer column refuses.
     store.commit({ ledger: beginOf({ key: "poison", retentionMs: 0.5 }) }),
     store.commit({ packet: hand.sendOf([{ ...send, delayMs: 0.5 }]) }),
     store.commit({ ledger: beginOf({ key: "fine" }) }),
@@ -67,11 +67,11 @@ test("a part that the file refuses fails alone, and the others of its transactio
   expect(await store.packets.packet(send.no)).toBeUndefined();
   expect((await store.read({ scope: "", key: "fine" }))?.record.state).toBe("running");
   expect((await store.runs.read("fine"))?.id).toBe("fine");
-  // What was remembered of the refused packet is forgotten: its queue and its number can be used.
+  // The store has dropped its cached state of the refused packet: the queue and the packet number can be used.
   expect(await store.commit({ packet: hand.sendOf([send]) })).toMatchObject({ kind: "packetsSent" });
 });
 
-test("an owner that was overtaken learns so, and the others of its transaction are written", async () => {
+test("a stale settle is refused, and the others in its transaction are written", async () => {
   const { store, transactions } = await fresh();
   const hand = await handOn(store);
   const held = await start(store as never, beginOf({ key: "held" }));

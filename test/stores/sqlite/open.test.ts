@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { chooseDriver, openDatabase } from "../../../src/stores/sqlite/driver.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 
-test("a file that is up to date is opened at once, also while somebody else writes into it", async () => {
+test("an up-to-date file is opened at once, also while another connection writes to it", async () => {
   const folder = temporaryFolder(onTestFinished);
   const path = join(folder, "ledger.db");
   await (await open(`sqlite:${path}`)).close();

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { until } from "../../kit/until.js";
 
-/** SQLite has one writer: what an open transaction of a handler's means to everybody else in the process. */
+/** SQLite has one writer: how a handler's open transaction affects all other operations of the process. */
 describe("a handler's transaction on SQLite", () => {
   const folder = temporaryFolder(afterAll);
   let store: Store;
@@ -19,7 +19,7 @@ describe("a handler's transaction on SQLite", () => {
   });
   afterEach(() => store.close());
 
-  test("others wait for its end, not inside SQLite: the event loop goes on", async () => {
+  test("other operations wait for its end without blocking the event loop", async () => {
     const order: string[] = [];
     let turns = 0;
     const ticking = setInterval(() => {
@@ -32,9 +32,9 @@ describe("a handler's transaction on SQLite", () => {
     const inTransaction = once(store, { key: key.of("in"), tx: true }, async ({ tx }) => {
       (tx as SqliteTx).prepare("INSERT INTO business VALUES (?)").run("in");
       entered();
-      // If the other one waited inside SQLite, the event loop would stand still here.
+      // If the other operation waited inside SQLite, the event loop would be blocked here.
       const enough = turns + 10;
-      await until("the event loop goes on", () => turns > enough);
+      await until("the event loop runs", () => turns > enough);
       order.push("transaction ends");
     });
     await isOpen;
@@ -46,7 +46,7 @@ describe("a handler's transaction on SQLite", () => {
     expect(await rows()).toMatchObject([{ id: "in" }]);
   });
 
-  test("a begin never joins it: the key is visible as running to everybody before the handler starts", async () => {
+  test("a begin is committed before it opens: other connections see the key as running before the handler starts", async () => {
     const another = await open(`sqlite:${join(folder, `${files}.db`)}`);
     await once(store, { key: key.of("seen"), tx: true }, async () => {
       expect((await inspect(another, { key: "seen" }))?.state).toBe("running");
@@ -55,12 +55,12 @@ describe("a handler's transaction on SQLite", () => {
     await another.close();
   });
 
-  test("one that stays open too long is rolled back, and its handle is dead", async () => {
+  test("a transaction that stays open too long is rolled back, and its handle throws", async () => {
     let late: SqliteTx | undefined;
     const tooLong = once(store, { key: key.of("long"), tx: true }, async ({ tx }) => {
       late = tx as SqliteTx;
       late.prepare("INSERT INTO business VALUES (?)").run("long");
-      await until("its handle is dead", () => {
+      await until("its handle throws", () => {
         try {
           return late?.prepare("SELECT 1") === undefined;
         } catch {
@@ -69,13 +69,13 @@ describe("a handler's transaction on SQLite", () => {
       });
     });
     await expect(tooLong).rejects.toThrow(/open for more than 2000 ms and was rolled back/);
-    // On the bare connection this would commit by itself.
+    // On the bare connection this statement would commit by itself.
     expect(() => late?.prepare("INSERT INTO business VALUES ('late')").run()).toThrow(/this transaction has ended/);
     expect(await rows()).toEqual([]);
     expect((await inspect(store, { key: "long" }))?.state).toBe("free");
   });
 
-  test("two processes on one file, each with transactions and without: every row once", async () => {
+  test("two processes on one file, each with transactions and without: every row is inserted once", async () => {
     const another = await open(`sqlite:${join(folder, `${files}.db`)}`);
     const ids = Array.from({ length: 20 }, (_, i) => `row-${String(i).padStart(2, "0")}`);
     const insert = (on: Store, id: string) =>

@@ -45,7 +45,7 @@ describe("the workflow engine, simulated", () => {
 });
 
 describe("replayJournal", () => {
-  test("says whether the code ends, would go on or has diverged, and executes nothing", async () => {
+  test("reports whether the code ends, would continue or has diverged, and executes nothing", async () => {
     const store = await open("memory:");
     let calls = 0;
     const count = step("count", async (by: number) => {

@@ -2,7 +2,7 @@ import { open, type SqliteTx, type Tx } from "onceflow";
 import { createHook, getStepMetadata, sleep, step, type WorkerOptions, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { block } from "../../programs/block.js";
-import { standInReady } from "../../programs/stand-in-ready.js";
+import { heartbeatThreadReady } from "../../programs/heartbeat-thread-ready.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
 /** A separate process that starts runs, works on them or dies while it does, on the commands of its parent. */
@@ -72,7 +72,7 @@ const hold = step("hold", async () => {
 /** Blocks the event loop for `ms`. */
 const compute = step("compute", async (ms: number) => {
   const { stepId, attempt } = getStepMetadata();
-  await standInReady(store);
+  await heartbeatThreadReady(store);
   report({ kind: "called", stepId, attempt });
   // The message leaves in the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));

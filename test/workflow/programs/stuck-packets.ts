@@ -1,13 +1,13 @@
 import { open } from "onceflow";
 import { block } from "../../programs/block.js";
-import { standInReady } from "../../programs/stand-in-ready.js";
+import { heartbeatThreadReady } from "../../programs/heartbeat-thread-ready.js";
 
 /** Holds a packet and blocks the event loop for a while; then reports the answer to its settle. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 const store = await open(url, { stallMsMax: Number(stallMsMax) });
-await standInReady(store);
+await heartbeatThreadReady(store);
 const worker = await store.packets.join({ leaseMs: Number(leaseMs) });
 const lease = store.holdWorker(worker, Number(leaseMs));
 const no = worker * 2 ** 31 + 1;

@@ -1,13 +1,13 @@
 import { open } from "onceflow";
 import { block } from "../../programs/block.js";
-import { standInReady } from "../../programs/stand-in-ready.js";
+import { heartbeatThreadReady } from "../../programs/heartbeat-thread-ready.js";
 
 /** Owns a run and blocks the event loop for a while; then reports the answer to the run's end. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 const store = await open(url, { stallMsMax: Number(stallMsMax) });
-await standInReady(store);
+await heartbeatThreadReady(store);
 const owner = "stuck";
 const query = { owner, leaseMs: Number(leaseMs), signOfLife: { workflows: ["work"], version: "1" } };
 const entry = { events: "[]", consumed: null, hooks: [], children: [], then: { kind: "hold" } } as const;

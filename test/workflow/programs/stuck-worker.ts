@@ -1,13 +1,13 @@
 import { key, once, open } from "onceflow";
 import { block } from "../../programs/block.js";
-import { standInReady } from "../../programs/stand-in-ready.js";
+import { heartbeatThreadReady } from "../../programs/heartbeat-thread-ready.js";
 
 /** Holds a key and blocks the event loop for a while; then reports the outcome. */
 const [url = "", stuckMs = "0", leaseMs = "0", stallMsMax = "60000"] = process.argv.slice(2);
 
 process.on("disconnect", () => process.exit());
 const store = await open(url, { stallMsMax: Number(stallMsMax) });
-await standInReady(store);
+await heartbeatThreadReady(store);
 const ended = once(store, { key: key.of("stuck"), leaseMs: Number(leaseMs) }, () => {
   process.send?.("started");
   // The message above leaves only with a turn of the event loop: the handler has to give it one before it blocks.

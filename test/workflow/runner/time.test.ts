@@ -307,9 +307,9 @@ test("the same test gives the same trace fifty times in a row", async () => {
   const everything = workflow("time: everything", async (id: string) => {
     const [a] = await Promise.all([failing(2), tell(id), sleep("1h")]);
     using hook = createHook<string>({ token: id });
-    const said = await hook;
+    const payload = await hook;
     await sleep("2d");
-    return [a, said, now().toISOString()];
+    return [a, payload, now().toISOString()];
   });
   const play = async () => {
     const t = await testWorkflows();

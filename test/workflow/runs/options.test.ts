@@ -322,7 +322,7 @@ test.each(wrongNested)(
     await until("the run is parked", async () => (await run.status) === "diverged");
     expect(await run.trouble).toMatch(message);
     expect(await run.trouble).toContain("Correct its options");
-    const parked = () => warnings.filter(({ code, message: said }) => code === "ONCEFLOW_RUN_PARKED" && said.includes(run.id));
+    const parked = () => warnings.filter(({ code, message: text }) => code === "ONCEFLOW_RUN_PARKED" && text.includes(run.id));
     await until("it warned", () => parked().length > 0);
     expect(parked()[0]?.message).toMatch(message);
     // The same worker tries again and does not warn again.

@@ -50,11 +50,11 @@ const uses: Readonly<Record<string, () => unknown>> = {
 };
 
 test.each(Object.entries(uses))("%s throws an error that says that await is missing before open", async (_name, use) => {
-  const said = await Promise.resolve()
+  const message = await Promise.resolve()
     .then(use)
     .then(
       () => "nothing",
       (error: Error) => `${error.name}: ${error.message}`,
     );
-  expect(said).toMatch(/^InvalidInputError: .*is a promise.*await open\(url\)/);
+  expect(message).toMatch(/^InvalidInputError: .*is a promise.*await open\(url\)/);
 });

@@ -12,7 +12,7 @@ function start(scene: Scene, part: Omit<StreamPart, "url">): Program<StreamSaid>
 /** All chunks that a reader in another process got, up to the end of the stream. */
 async function chunksOf(reader: Program<StreamSaid>): Promise<unknown[]> {
   const chunks: unknown[] = [];
-  for (let said = await reader.next(); "got" in said; said = await reader.next()) chunks.push(said.got);
+  for (let chunk = await reader.next(); "got" in chunk; chunk = await reader.next()) chunks.push(chunk.got);
   return chunks;
 }
 

@@ -65,7 +65,9 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
   const { table } = tally;
   if (row.state === "part") {
     tally.note(row, "joinTimeout");
-    tally.add(row, { dead: toDead(tally, row, { note: "joinTimeout" }) ? 1 : 0 });
+    const kept = toDead(tally, row, { note: "joinTimeout" });
+    tally.add(row, { dead: kept ? 1 : 0 });
+    if (!kept) tally.narrow(row);
     tally.wake(row, "dead", "joinTimeout");
     return undefined;
   }

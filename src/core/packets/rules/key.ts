@@ -93,12 +93,14 @@ export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mi
   if (why === "mismatch" && row.key?.onMismatch === "deadLetter") {
     const kept = toDead(tally, row, { note: why });
     tally.add(row, { open: -1, dead: kept ? 1 : 0 });
+    if (!kept) tally.narrow(row);
     tally.wake(row, "dead", why);
     return;
   }
   tally.table.remove(row);
   leave(tally, row);
   tally.add(row, { open: -1, duplicates: 1 });
+  tally.narrow(row);
   tally.wake(row, why);
 }
 

@@ -18,7 +18,8 @@ export function reinject(table: PacketTable, no: number, alert?: Alert): Tally |
   if (row.part !== null && row.parts === null) {
     table.remove(row);
     const lane = row.lane === null ? null : { name: row.lane, deadBlocks: row.deadBlocks };
-    placePacket(tally, { ...row, lane, letter, join: row.part, delayMs: 0, claim: false }, null);
+    const { reach, ...packet } = row;
+    placePacket(tally, { ...packet, ...(reach && { reach }), lane, letter, join: row.part, delayMs: 0, claim: false }, null);
   } else {
     const alive = { state: "due", hold: null, dead: null, note: null, dueAt: tally.now, since: row.attempt, crashes: 0 } as const;
     table.change(row, { ...alive, letter, ...(row.place === null ? enter(table, row, row.lane) : {}) });
@@ -42,6 +43,7 @@ export function discard(table: PacketTable, no: number): Tally | undefined {
   tally.note(row, "discarded");
   table.remove(row);
   leave(tally, row);
+  tally.narrow(row);
   tally.finish();
   return tally;
 }

@@ -3,6 +3,7 @@ import type { NewPacket, NewPart, Placed } from "../operation.js";
 import { toDead } from "./dead.js";
 import { beginKey, mine } from "./key.js";
 import { enter } from "./lane.js";
+import { joinedRow } from "./release.js";
 import { rowOf } from "./row.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
@@ -18,8 +19,11 @@ export function placePacket(tally: Tally, packet: NewPacket, worker: number | nu
     const kept = toDead(tally, row, { history: packet.failed });
     tally.note(row, kept ? "dead" : "dropped");
     tally.add(row, { dead: kept ? 1 : 0 });
+    if (!kept) tally.narrow(row);
     return { kind: "dead" };
   }
+  // The node that joins may wait for nothing else now; or the parts that it still has wait for a port that this packet filled.
+  if (packet.join !== null) tally.narrow(row);
   const whole = packet.join === null ? row : join(tally, row, packet.join);
   if (whole === undefined) {
     table.insert({ ...row, state: "part", dueAt: now + (packet.join as NewPart).waitMs });
@@ -55,10 +59,13 @@ function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   tally.note(row, verdict.kind, row.key?.key ?? null);
   if (verdict.kind === "mismatch" && row.key?.onMismatch === "deadLetter") {
     table.insert(row);
-    tally.add(row, { dead: toDead(tally, row, { note: "mismatch" }) ? 1 : 0 });
+    const kept = toDead(tally, row, { note: "mismatch" });
+    tally.add(row, { dead: kept ? 1 : 0 });
+    if (!kept) tally.narrow(row);
     return { kind: "dead" };
   }
   tally.add(row, { duplicates: 1 });
+  tally.narrow(row);
   return { kind: verdict.kind };
 }
 
@@ -68,14 +75,6 @@ function join({ table }: Tally, row: PacketRow, { node, port, ports }: NewPart):
   const waiting = table.parts(row.execution, node);
   const others = ports.filter((name) => name !== port).map((name) => waiting.find(({ part }) => part?.port === name));
   if (others.includes(undefined)) return undefined;
-  const parts: Record<string, { no: number; payload: string }> = {};
-  const keys = new Map([[port, row.key]]);
-  for (const other of others as PacketRow[]) {
-    const name = (other.part as NewPart).port;
-    parts[name] = { no: other.no, payload: other.payload };
-    keys.set(name, other.key);
-    table.remove(other);
-  }
-  const key = ports.map((name) => keys.get(name)).find((each) => each) ?? null;
-  return { ...row, key, parts };
+  for (const other of others as PacketRow[]) table.remove(other);
+  return joinedRow(row, others as PacketRow[]);
 }

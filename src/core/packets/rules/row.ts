@@ -3,7 +3,7 @@ import type { PacketRow } from "./table.js";
 
 /** The row of a new packet. With an owner, the packet is claimed and in its first attempt. */
 export function rowOf(
-  { no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs }: NewPacket,
+  { no, flow, queue, execution, payload, key, lane, join: part, letter, delayMs, reach }: NewPacket,
   now: number,
   owner: number | null = null,
 ): PacketRow {
@@ -31,5 +31,6 @@ export function rowOf(
     deadBlocks: lane?.deadBlocks ?? false,
     part,
     letter,
+    reach: reach ?? null,
   };
 }

@@ -22,8 +22,14 @@ export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAn
   outcome(tally, row, to, taken !== undefined);
   tally.output(row, outputs);
   const placed = packets.map((packet) => placePacket(tally, packet, worker));
+  if (to.kind === "done" && !reachesAll(packets, row.reach)) tally.narrow(row);
   tally.finish();
   return { kind: "packetSettled", now: tally.now, placed, woken: tally.woken, ended: tally.ended };
+}
+
+/** Whether these packets may still fill every port that the packet they follow from could fill. */
+function reachesAll(packets: SettlePacket["packets"], ports: readonly string[] | null): boolean {
+  return ports === null || ports.every((port) => packets.some(({ reach }) => reach?.includes(port)));
 }
 
 function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolean): void {
@@ -48,6 +54,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
       tally.note(row, kept ? "dead" : "dropped", row.key?.key ?? null);
       if (to.note) tally.note(row, to.note);
       tally.add(row, { open: -1, dead: kept ? 1 : 0 });
+      if (!kept) tally.narrow(row);
       return;
     }
     case "release":

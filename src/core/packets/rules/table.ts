@@ -30,6 +30,7 @@ export interface PacketTable {
   heldBy(key: RecordId, limit: number): readonly PacketRow[];
   /** Waiting parts of an execution, or of one of its nodes; ordered by (createdAt, no). */
   parts(execution: number, node?: string): readonly PacketRow[];
+  census(execution: number): Census;
 
   record(id: RecordId): LedgerRecord | undefined;
   putRecord(next: LedgerRecord, past: AttemptEntry | undefined): void;
@@ -74,6 +75,18 @@ export interface PacketRow extends PacketRecord {
   readonly deadBlocks: boolean;
   readonly part: NewPart | null;
   readonly letter: DeadLetter | null;
+  /** Ports of joins that the packet may still fill. Null: not known, or the flow has no joins. */
+  readonly reach: readonly string[] | null;
+}
+
+/** The packets of one execution that have a `reach`, without kept ones. */
+export interface Census {
+  /** How many are due, held or claimed. */
+  readonly open: number;
+  /** How many are dead letters. */
+  readonly dead: number;
+  /** All ports that one of them may still fill, parts and dead letters included. */
+  readonly ports: ReadonlySet<string>;
 }
 
 export interface ExecutionRow extends ExecutionRecord {

@@ -1,6 +1,7 @@
 import type { Ended, Woken } from "../operation.js";
 import { type ExecutionNote, outputsMax, statusOf } from "../packet.js";
 import { toDead } from "./dead.js";
+import { releaseJoins } from "./release.js";
 import type { PacketRow, PacketTable } from "./table.js";
 
 interface Change {
@@ -10,6 +11,7 @@ interface Change {
   duplicates: number;
   dead: number;
   outputs: readonly string[];
+  narrowed: boolean;
 }
 
 /**
@@ -47,6 +49,11 @@ export class Tally {
     sum.dead += change.dead ?? 0;
   }
 
+  /** Records that this packet can no longer fill ports of joins, so that joins which wait for these ports may be decided. */
+  narrow({ execution, reach }: Pick<PacketRow, "execution" | "reach">): void {
+    if (execution !== null && reach !== null && reach.length > 0) this.#of(execution).narrowed = true;
+  }
+
   /** Records that the operation begins this execution. If it has no open packet afterwards, it ends at once. */
   began(execution: number): void {
     this.#of(execution).began = true;
@@ -72,8 +79,8 @@ export class Tally {
   }
 
   /**
-   * Writes the sums. An execution without open packets has ended, and its waiting parts are closed: no packet can fill the
-   * other ports any more. A part that is retried by hand after the end is not closed: it waits for other parts that are
+   * Writes the sums, and decides joins that wait for ports which no packet can fill any more. An execution without open packets has
+   * ended, and its waiting parts are closed: the packets that could fill the other ports are dead letters. A part that is retried by hand after the end is not closed: it waits for other parts that are
    * retried.
    */
   finish(): void {
@@ -82,8 +89,9 @@ export class Tally {
   }
 
   #write(change: Change): void {
-    if (!change.began && change.open === 0 && change.duplicates === 0 && change.dead === 0 && change.outputs.length === 0) return;
-    const { execution: no } = change;
+    const { execution: no, narrowed } = change;
+    const isCounted = change.began || change.open !== 0 || change.duplicates !== 0 || change.dead !== 0 || change.outputs.length > 0;
+    if (!isCounted && !narrowed) return;
     const execution = this.table.execution(no);
     if (execution === undefined) return;
     const sum = {
@@ -91,7 +99,10 @@ export class Tally {
       duplicates: execution.duplicates + change.duplicates,
       dead: execution.dead + change.dead,
     };
-    if (sum.open === 0 && (change.began || change.open < 0)) this.#closeParts(no, sum);
+    const hasEnded = sum.open === 0 && (change.began || change.open < 0);
+    if (narrowed || hasEnded) releaseJoins(this, no, sum);
+    if (sum.open === 0 && hasEnded) this.#closeParts(no, sum);
+    if (!isCounted && sum.open === execution.open) return;
     const endedAt = sum.open > 0 ? null : (execution.endedAt ?? this.now);
     const outputs = change.outputs.length === 0 ? execution.outputs : [...execution.outputs, ...change.outputs].slice(0, outputsMax);
     this.table.changeExecution(execution, { open: sum.open, duplicates: sum.duplicates, dead: sum.dead, endedAt, outputs });
@@ -102,7 +113,7 @@ export class Tally {
   }
 
   /**
-   * Closes parts whose other ports cannot be filled any more. If packets of the execution were acknowledged as duplicates and none
+   * Closes parts whose other ports will not be filled unless a dead letter is retried, or whose reach is not known. If packets of the execution were acknowledged as duplicates and none
    * is a dead letter, the parts count as duplicates; else they become dead letters.
    */
   #closeParts(execution: number, sum: { duplicates: number; dead: number }): void {
@@ -121,7 +132,7 @@ export class Tally {
     if (this.#first?.execution === execution) return this.#first;
     const known = this.#others?.get(execution);
     if (known !== undefined) return known;
-    const change: Change = { execution, began: false, open: 0, duplicates: 0, dead: 0, outputs: none };
+    const change: Change = { execution, began: false, open: 0, duplicates: 0, dead: 0, outputs: none, narrowed: false };
     this.#others ??= this.#first && new Map();
     if (this.#others === undefined) this.#first = change;
     else this.#others.set(execution, change);

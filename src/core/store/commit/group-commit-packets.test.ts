@@ -137,7 +137,7 @@ test("one packet that always fails is found among many, and the others are answe
   expect(flushes.length).toBeLessThan(150);
 });
 
-test("a packet that loses every race does not delay others that go one by one", async () => {
+test("a packet that loses every race does not delay other packets that are sent one by one", async () => {
   const error = new UnreachableError("57014", undefined, { answered: true });
   const { commit, flushes } = commitTo((all) => {
     if (all.some((no) => no !== 1)) throw error;
@@ -149,7 +149,7 @@ test("a packet that loses every race does not delay others that go one by one", 
   await expect(answers[0]).rejects.toThrow("the packet was changed by others during each of 100 tries");
 });
 
-test("if the connection is lost while packets go one by one, the rest fail at once", async () => {
+test("if the connection is lost while packets are sent one by one, the rest fail at once", async () => {
   const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new NotKnownError("lost")];
   const { commit, flushes } = commitTo((all) => {
     throw all.length > 1 ? answer : lost;

@@ -172,7 +172,7 @@ describe("group commit", () => {
     expect(order.indexOf("begin a")).toBeLessThan(order.indexOf("settle a"));
   });
 
-  test("if the connection is lost while members go one by one, the rest fail at once", async () => {
+  test("if the connection is lost while members are sent one by one, the rest fail at once", async () => {
     const [answer, lost] = [new UnreachableError("57014", undefined, { answered: true }), new UnreachableError("no connection")];
     const { group, flushes } = recording((operations) => (operations.length > 1 ? answer : lost));
     const answers = await Promise.allSettled(["a", "b", "c"].map((key) => group.submitRecord(begin(key, "me"))));

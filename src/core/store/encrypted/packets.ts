@@ -26,7 +26,7 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
   };
   const packet = (record: PacketRecord) => openedPacket(record, cipher);
   const execution = (record: ExecutionRecord) => openedExecution(record, cipher);
-  const { sendWithin } = packets;
+  const { sendWithin, prepareKeys } = packets;
   return withMembers<PacketBackend>({
     async flush(operations) {
       const answers = await packets.flush(operations.map(sealed));
@@ -49,6 +49,7 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
     executions: async (query) => (await packets.executions(query)).map(execution),
     sendWithin:
       sendWithin && (async (tx: object, send: SendPackets) => openedAnswer(await sendWithin.call(packets, tx, sealed(send)), cipher)),
+    prepareKeys: prepareKeys && ((flow: string, collection?: string) => prepareKeys.call(packets, flow, collection)),
     join: (query) => packets.join(query),
     renew: (worker, leaseMs) => packets.renew(worker, leaseMs),
     leave: (worker) => packets.leave(worker),

@@ -83,8 +83,16 @@ export function alertRoute(flow: FlowPlan, privateWebhooks: PrivateWebhooks): re
   const retry = { ...defaultRetry, maxAttempts: 12, maxDelayMs: 3_600_000, jitter: true };
   const delivery = { mode: "durable", retry, priority: 0, ordering: "none", batch: { size: 1, waitMs: 0 }, checkpointEvery: 1 } as const;
   const work = (input: NodeInput) => postAlert(input, privateWebhooks);
-  const node = { plan, work, outgoing: [], ports: [], load: noLoad(plan.execution.concurrency) };
-  const unset = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined) };
+  const node = { plan, work, outgoing: [], ports: [], optional: [], load: noLoad(plan.execution.concurrency) };
+  const unset = {
+    packet: undefined,
+    letter: null,
+    when: undefined,
+    entry: false,
+    keep: false,
+    load: noLoad(undefined),
+    reaches: undefined,
+  };
   return [alertQueue, { flow, queue: alertQueue, node, port: "in", delivery, ...unset }];
 }
 

@@ -56,8 +56,14 @@ export function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/g, "");
 }
 
-export function allowsPrivate(host: string, allowed: PrivateWebhooks): boolean {
+function allowsPrivate(host: string, allowed: PrivateWebhooks): boolean {
   return allowed === "allow" || (allowed !== "refuse" && allowed.includes(host));
+}
+
+/** Whether the URL has a refused private address, as far as that is known without resolving its host name. */
+export function isRefused(url: URL, allowed: PrivateWebhooks): boolean {
+  const host = hostOf(url);
+  return !allowsPrivate(host, allowed) && (host === "localhost" || (isIP(host) !== 0 && isPrivateAddress(host)));
 }
 
 /**
@@ -70,12 +76,12 @@ export async function checkedAddresses(host: string, allowed: PrivateWebhooks): 
   return allowsPrivate(host, allowed) || !addresses.some(({ address }) => isPrivateAddress(address)) ? addresses : undefined;
 }
 
-export function checkPrivateWebhooks(given: unknown): PrivateWebhooks {
+export function checkPrivateWebhooks(given: unknown, option = "privateWebhooks"): PrivateWebhooks {
   if (given === "refuse" || given === "allow") return given;
   const hosts = Array.isArray(given) ? given.map(hostNamed) : [undefined];
   if (hosts.every((host) => host !== undefined)) return hosts;
-  const rule = 'must be "refuse", "allow", or a list of host names as spelled in the webhooks, without scheme, port and path';
-  throw new InvalidInputError("privateWebhooks", rule);
+  const rule = 'must be "refuse", "allow", or a list of host names as spelled in the URLs, without scheme, port and path';
+  throw new InvalidInputError(option, rule);
 }
 
 /** Normalised as by `hostOf`; undefined: not a host name or address. */

@@ -1,11 +1,7 @@
-import type { LookupAddress } from "node:dns";
-import { request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
-import { isIP, type LookupFunction } from "node:net";
-import { unescape as decoded } from "node:querystring";
 import { NodeError } from "../../node/node-error.js";
 import type { FlowPlan } from "../../plan/plan.js";
-import { allowsPrivate, checkedAddresses, hostOf, isPrivateAddress, type PrivateWebhooks } from "./private-address.js";
+import { addressOf, requestChecked, unreachableReason } from "./checked-request.js";
+import { isRefused, type PrivateWebhooks } from "./private-address.js";
 
 /** Time limit of one request. */
 const answerMsMax = 10_000;
@@ -20,63 +16,19 @@ export async function post(
   if (to === undefined) throw new NodeError("PERMANENT", notHttpReason);
   const inTime = AbortSignal.any([signal, AbortSignal.timeout(answerMsMax)]);
   const headers = { ...to.headers, "content-type": "application/json", "idempotency-key": `"${key}"` };
-  const status = await statusOf(to.url, headers, JSON.stringify(body), inTime, privateWebhooks).catch((error: unknown) => {
+  const request = { method: "POST", url: to.url, headers, body: JSON.stringify(body), signal: inTime, privateAddresses: privateWebhooks };
+  const response = await requestChecked({ ...request, bytesMax: 0 }).catch((error: unknown) => {
     // The reason why the delivery was aborted: the worker stops or has lost its lease.
     if (error instanceof NodeError) throw error;
-    throw new NodeError("NETWORK_ERROR", `the webhook is unreachable: ${whyOf(error)}`);
+    throw new NodeError("NETWORK_ERROR", `the webhook is unreachable: ${unreachableReason(error)}`);
   });
-  if (status === undefined) {
+  if (response === undefined) {
     warnOnce(body);
     throw new NodeError("PERMANENT", privateReason);
   }
+  const { status } = response;
   const redirected = status >= 300 && status < 400 ? "; redirects are not followed" : "";
   if (status < 200 || status > 299) throw new NodeError("TEMPORARY", `the webhook responded with ${status}${redirected}`);
-}
-
-/**
- * Returns the status of the response; undefined, without a connection, if the host has a refused private address. It connects to the addresses that were checked: `fetch` would resolve the name again,
- * and could get a private address. It follows no redirect, because the target would not be checked.
- */
-async function statusOf(
-  url: URL,
-  headers: Readonly<Record<string, string>>,
-  body: string,
-  signal: AbortSignal,
-  privateWebhooks: PrivateWebhooks,
-): Promise<number | undefined> {
-  const addresses = await orAborted(checkedAddresses(hostOf(url), privateWebhooks), signal);
-  if (addresses === undefined) return undefined;
-  const lookup: LookupFunction = (_, options, found) => {
-    const [first] = addresses as [LookupAddress];
-    if (options.all) found(null, addresses as LookupAddress[]);
-    else found(null, first.address, first.family);
-  };
-  const request = url.protocol === "https:" ? httpsRequest : httpRequest;
-  return await new Promise((resolve, reject) => {
-    const asking = request(url, {
-      method: "POST",
-      headers: { ...headers, "content-length": Buffer.byteLength(body) },
-      lookup,
-      signal,
-      agent: false,
-    });
-    asking.on("error", (error) => reject(signal.aborted ? signal.reason : error));
-    asking.on("response", (response) => {
-      resolve(response.statusCode ?? 0);
-      // The body is not needed.
-      response.destroy();
-    });
-    asking.end(body);
-  });
-}
-
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) return abort();
-    signal.addEventListener("abort", abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }
 
 const notHttpReason = "its webhook is not an http or https URL";
@@ -110,25 +62,5 @@ function warnOnce({ flow = "", node = "" }: { readonly flow?: string; readonly n
 function cannotBePosted(webhook: string, privateWebhooks: PrivateWebhooks): string | undefined {
   const to = addressOf(webhook);
   if (to === undefined) return notHttpReason;
-  const host = hostOf(to.url);
-  const isRefused = !allowsPrivate(host, privateWebhooks) && (host === "localhost" || (isIP(host) !== 0 && isPrivateAddress(host)));
-  return isRefused ? privateReason : undefined;
-}
-
-/** User name and password of the URL become an Authorization header. */
-function addressOf(webhook: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> } | undefined {
-  if (!URL.canParse(webhook)) return undefined;
-  const url = new URL(webhook);
-  if (url.protocol !== "http:" && url.protocol !== "https:") return undefined;
-  const user = `${decoded(url.username)}:${decoded(url.password)}`;
-  url.username = "";
-  url.password = "";
-  return { url, headers: user === ":" ? {} : { authorization: `Basic ${Buffer.from(user).toString("base64")}` } };
-}
-
-/** The error's code or name, not its message: that contains the address. */
-function whyOf(error: unknown): string {
-  if (!(error instanceof Error)) return "unknown";
-  const { code } = error as { readonly code?: unknown };
-  return typeof code === "string" ? code : error.name;
+  return isRefused(to.url, privateWebhooks) ? privateReason : undefined;
 }

@@ -17,6 +17,8 @@ export interface Called {
   readonly execution: number | null;
   readonly attempt: number;
   readonly note?: PacketNote | null;
+  /** When the packet was sent (store clock, ms). Undefined: it is not in the store. */
+  readonly createdAt?: number;
 }
 
 /** One call of a stage: a node, and the nodes behind its direct edges. */
@@ -32,8 +34,17 @@ export class Attempt extends BoundedCall {
     this.trace = trace;
   }
 
+  /** When the time limit ends, on `#clock`. Infinite before `startLimit`. */
+  #limitAt = Number.POSITIVE_INFINITY;
+  #clock: Clock | undefined;
+
   /** The nodes returned after the time limit of the last attempt: the timeout is the outcome, and the success is noted. */
   succeededLate = false;
+
+  /** The store's time; undefined for a call without a stored packet. */
+  get storeNow(): number | undefined {
+    return undefined;
+  }
 
   /** How many attempts have failed if this one fails. */
   get failures(): number {
@@ -49,6 +60,17 @@ export class Attempt extends BoundedCall {
   checkLease(): Promise<void> | undefined {
     if (this.isAborted) throw this.abortReason;
     return undefined;
+  }
+
+  /** Called before the first node, so that nodes can pass on how much time is left. `beganAt`: on `clock`. */
+  startLimit(clock: Clock, beganAt: number, timeoutMsDefault: number): void {
+    this.#clock = clock;
+    this.#limitAt = beganAt + (this.route.delivery.timeoutMs ?? timeoutMsDefault);
+  }
+
+  /** Milliseconds until the time limit; undefined if the attempt has none. */
+  get remainingMs(): number | undefined {
+    return this.#clock && Math.max(0, this.#limitAt - this.#clock.now());
   }
 
   /**

@@ -10,6 +10,8 @@ export interface DeliveryLease {
   readonly clock: Clock;
   /** Whether this worker still owns the packet. `true` at once while the lease certainly lasts; else the store is asked. */
   isOurs(packet: PacketRecord, now?: number): true | Promise<boolean>;
+  /** The store's time (ms), never ahead of the store's clock. */
+  readonly storeNow: number;
 }
 
 /** One attempt at a packet that this worker has claimed. */
@@ -50,9 +52,17 @@ export class Delivery extends Attempt {
     return this.#startedAt;
   }
 
+  get startedAt(): number {
+    return this.#startedAt;
+  }
+
   /** Time since `start`. */
   get ms(): number {
     return this.#lease.clock.now() - this.#startedAt;
+  }
+
+  override get storeNow(): number {
+    return this.#lease.storeNow;
   }
 
   override get failures(): number {

@@ -8,11 +8,15 @@ export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly final: boolean;
+  /** The other side asks to wait so long (`NodeError.retryAfterMs`). */
+  readonly retryAfterMs?: number;
 }
 
 export function failureOf(error: unknown): Failure {
   const { code, message } = thrown(error);
-  return NodeError.is(error) ? { code: error.code, message, final: !error.retryable } : { code, message, final: false };
+  if (!NodeError.is(error)) return { code, message, final: false };
+  const { retryAfterMs } = error;
+  return { code: error.code, message, final: !error.retryable, ...(retryAfterMs !== undefined && { retryAfterMs }) };
 }
 
 export type Judged = { readonly kind: "retry"; readonly delayMs: number } | { readonly kind: "dead" };
@@ -29,8 +33,12 @@ export function isRetried(
 /** Retry or dead letter. `failures`: number of failed attempts, this one included; deaths of workers are not counted. */
 export function judge(failure: Failure, policy: RetryPolicy, failures: number, random: () => number): Judged {
   if (!isRetried(failure, policy, failures)) return { kind: "dead" };
-  return { kind: "retry", delayMs: retryDelayMs(policy, failures, random) };
+  const { retryAfterMs = 0 } = failure;
+  return { kind: "retry", delayMs: Math.max(retryDelayMs(policy, failures, random), Math.min(retryAfterMs, retryAfterMsMax)) };
 }
+
+/** A server that asks for more is asked again after this time. */
+const retryAfterMsMax = 86_400_000;
 
 /** Flow documents define jitter as up to a fifth more or less than the delay. */
 const documentJitter: Jitter = { from: 0.8, width: 0.4 };

@@ -41,7 +41,7 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
   const wrong = problem ?? problemOf(route, data) ?? (key.ok ? undefined : key.why) ?? (lane.ok ? undefined : lane.why);
   const { text, payload } = encodePayload(data, trace, sender.valueBytesMax);
   const no = sender.next();
-  const join = execution === null ? null : joinOf(route, sender);
+  const join = execution === null ? null : joinOf(route, data, sender);
   const named = key.ok && key.value !== undefined ? recordKey(route, key.value, data, sender) : null;
   const packet: Outgoing["packet"] = {
     no,
@@ -55,6 +55,7 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
     letter: join !== null || named?.onMismatch === "deadLetter" ? alertingLetter(sender, route, { no, execution, data }) : route.letter,
     delayMs: 0,
     claim: false,
+    ...(execution !== null && reachOf(route, route.queue)),
   };
   return { packet: wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) }, payload };
 }
@@ -73,10 +74,18 @@ function validation(message: string): string {
   return withFailure(null, { code: "VALIDATION", message, final: true }, { attempt: 0, at: Date.now(), ms: 0 });
 }
 
-function joinOf({ node, port, entry }: Route, { joinWaitMs }: Sender): NewPart | null {
-  const { ports, plan } = node;
+/** The ports of joins that a packet of this queue may fill; empty if the flow has no joins. */
+export function reachOf({ reaches }: Pick<Route, "reaches">, queue: string): Pick<NewPacket, "reach"> {
+  return reaches === undefined ? noReach : { reach: reaches.of(queue) };
+}
+
+const noReach = {};
+
+function joinOf({ node, port, entry, joinFor }: Route, data: Data, { joinWaitMs }: Sender): NewPart | null {
+  if (joinFor !== undefined) return joinFor(data, joinWaitMs);
+  const { ports, optional, plan } = node;
   if (ports.length < 2 || entry) return null;
-  return { node: plan.id, port, ports, waitMs: joinWaitMs };
+  return { node: plan.id, port, ports, ...(optional.length > 0 && { optional }), waitMs: joinWaitMs };
 }
 
 function recordKey({ flow, delivery }: Route, key: string, data: Data, { onMismatch }: Sender) {

@@ -6,6 +6,7 @@ import { afterEffect } from "../../../core/work/until-answered.js";
 import type { Route } from "../flows/route.js";
 import { packetId } from "../views/ids.js";
 import type { Delivery } from "./delivery.js";
+import { reachOf } from "./outgoing.js";
 import type { Sender } from "./sender.js";
 import { none, type Settling, settleDead, settleWithoutCall } from "./settling.js";
 
@@ -60,10 +61,11 @@ async function replay(delivery: Delivery, node: string | undefined, ports: Recov
   if (node !== undefined && kept === undefined) return undefined;
   const from = node ?? entryNode(route, execution.entry);
   if (from === undefined || keysBetween(route, from)) return undefined;
+  const queue = kept?.queue ?? execution.entry;
   const again: NewPacket = {
     no: sender.next(),
     flow: route.flow.id,
-    queue: kept?.queue ?? execution.entry,
+    queue,
     execution: execution.no,
     payload: kept?.payload ?? execution.input,
     // The key of the earlier packet, if it had one, is completed: with it the new packet would be acknowledged, not delivered.
@@ -73,6 +75,7 @@ async function replay(delivery: Delivery, node: string | undefined, ports: Recov
     letter: route.letter,
     delayMs: 0,
     claim: false,
+    ...reachOf(route, queue),
   };
   return settleWithoutCall("restarted", [again]);
 }

@@ -2,11 +2,10 @@ import type { Clock } from "../../../core/work/clock.js";
 import type { handle, NodeOutput } from "../../node/node.js";
 import type { BatchCall } from "./batch.js";
 import type { Delivery } from "./delivery.js";
-import { failureOf } from "./failure.js";
 import type { Leaving, Sent } from "./leaving.js";
 import { inputsOf } from "./payload.js";
 import { type RecoveryPorts, recover } from "./recovery.js";
-import { type FailurePorts, type Settling, settleDone, settleFailed, settleWithoutCall } from "./settling.js";
+import { type FailurePorts, type Settling, settleDone, settleThrown, settleWithoutCall } from "./settling.js";
 import { runStage } from "./stage.js";
 
 /** What a run of nodes needs from the worker. */
@@ -29,7 +28,7 @@ export interface RunPorts extends RecoveryPorts, FailurePorts {
  * 2. Check the lease: no node is called for a packet that another worker may have.
  * 3. Run the stage (`stage.ts`): the node, and the nodes that direct edges lead to, within the time limit.
  * 4. Encode what the stage sent (`settling.ts` → `pack.ts` → `outgoing.ts`) and reserve slots for it.
- * 5. On an error: retry or dead letter (`failure.ts`).
+ * 5. On an error: retry or dead letter (`failure.ts`), or later without a counted attempt (`node/deliver-later.ts`).
  *
  * Returns without a promise if no node returned one: most hops cost no promise before their commit.
  */
@@ -46,7 +45,7 @@ export function runNodes(delivery: Delivery, ports: RunPorts): Settling | Promis
     const leaving = checking === undefined ? callStage(delivery, ports) : checking.then(() => callStage(delivery, ports));
     return leaving instanceof Promise ? settleLater(delivery, leaving, ports) : settle(delivery, leaving, ports);
   } catch (error) {
-    return settleFailed(delivery, failureOf(error), ports);
+    return settleThrown(delivery, error, ports);
   }
 }
 
@@ -54,7 +53,7 @@ async function settleLater(delivery: Delivery, leaving: Promise<Leaving>, ports:
   try {
     return settle(delivery, await leaving, ports);
   } catch (error) {
-    return settleFailed(delivery, failureOf(error), ports);
+    return settleThrown(delivery, error, ports);
   }
 }
 
@@ -73,7 +72,7 @@ async function recoverThenCall(delivery: Delivery, ports: RunPorts): Promise<Set
     await delivery.checkLease();
     return settle(delivery, await callStage(delivery, ports, batch && join), ports);
   } catch (error) {
-    return settleFailed(delivery, failureOf(error), ports);
+    return settleThrown(delivery, error, ports);
   } finally {
     if (!joined) batch?.leave();
   }
@@ -84,6 +83,7 @@ function callStage(delivery: Delivery, ports: RunPorts, call?: typeof handle): L
   const { route, packet } = delivery;
   const { data, trace } = delivery.payload;
   delivery.trace = trace;
+  delivery.startLimit(ports.clock, delivery.startedAt, ports.timeoutMs);
   const running = runStage(delivery, inputsOf(packet, route.port, data), packet.key?.key, call);
   return running instanceof Promise ? delivery.within(ports.clock, ports.graceMs, ports.timeoutMs, running) : running;
 }

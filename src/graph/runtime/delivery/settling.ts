@@ -1,8 +1,9 @@
 import { withFailure } from "../../../core/packets/history.js";
 import type { NewPacket, PacketOutcome } from "../../../core/packets/operation.js";
+import { DeliverLater } from "../../node/deliver-later.js";
 import { alertFor } from "../alerts/alert.js";
 import type { Delivery } from "./delivery.js";
-import { type Failure, judge } from "./failure.js";
+import { type Failure, failureOf, judge } from "./failure.js";
 import type { Leaving, Sent } from "./leaving.js";
 import { pack } from "./pack.js";
 import type { Sender } from "./sender.js";
@@ -25,6 +26,11 @@ export const none: readonly never[] = [];
 export function settleReleased({ batch }: Delivery): Settling {
   batch?.leave();
   return { to: { kind: "release" }, packets: none, outputs: none, ephemeral: none, failure: undefined };
+}
+
+/** The node asks for the packet again later. The packet goes back to its queue, and no attempt is counted. */
+function settlePostponed({ delayMs }: DeliverLater): Settling {
+  return { to: { kind: "release", delayMs }, packets: none, outputs: none, ephemeral: none, failure: undefined };
 }
 
 const done: PacketOutcome = { kind: "done", keep: false, note: null };
@@ -53,7 +59,12 @@ export interface FailurePorts {
   readonly random: () => number;
 }
 
-/** The nodes have failed: another attempt after a delay, or a dead letter. */
+/** The nodes have thrown: the packet is postponed, retried after a delay, or becomes a dead letter. */
+export function settleThrown(delivery: Delivery, error: unknown, ports: FailurePorts): Settling {
+  return error instanceof DeliverLater ? settlePostponed(error) : settleFailed(delivery, failureOf(error), ports);
+}
+
+/** The delivery has failed: another attempt after a delay, or a dead letter. */
 export function settleFailed(delivery: Delivery, failure: Failure, { sender, random }: FailurePorts): Settling {
   const { route, packet } = delivery;
   const judged = judge(failure, route.delivery.retry, delivery.failures, random);

@@ -1,8 +1,10 @@
 import type { PacketNote } from "../../../core/packets/packet.js";
 import { pushOrCreate } from "../../../core/values/push-or-create.js";
-import { handle, type NodeContext, NodeInput, NodeOutput } from "../../node/node.js";
+import type { StoredContext } from "../../node/deliver-later.js";
+import { handle, NodeInput, NodeOutput } from "../../node/node.js";
 import { NodeError } from "../../node/node-error.js";
 import type { Evaluated } from "../../plan/expression.js";
+import type { PlannedNode } from "../../plan/plan.js";
 import type { Route, RunningNode } from "../flows/route.js";
 import { executionId, packetId } from "../views/ids.js";
 import type { Attempt } from "./attempt.js";
@@ -41,7 +43,7 @@ function run(
 ): Promise<void> | undefined {
   const { work, plan } = node;
   if (work === undefined) throw new NodeError("PERMANENT", `this process has no code for node "${plan.id}"`);
-  const called = call(work, new NodeInput(inputs, new StageContext(attempt, plan.id, key)));
+  const called = call(work, new NodeInput(inputs, new StageContext(attempt, plan, key)));
   if (called instanceof NodeOutput) return passOn(node, called, attempt, leaving);
   return called.then((output) => passOn(node, output, attempt, leaving));
 }
@@ -113,14 +115,16 @@ function directKey(route: Route, data: Data): string | undefined {
 }
 
 /** The context of a node. Its members are computed when the node reads them. */
-class StageContext implements NodeContext {
+class StageContext implements StoredContext {
   readonly nodeId: string;
   readonly idempotencyKey: string | undefined;
+  readonly settings: Readonly<Record<string, unknown>>;
   readonly #attempt: Attempt;
 
-  constructor(attempt: Attempt, nodeId: string, key: string | undefined) {
+  constructor(attempt: Attempt, { id, settings }: PlannedNode, key: string | undefined) {
     this.#attempt = attempt;
-    this.nodeId = nodeId;
+    this.nodeId = id;
+    this.settings = settings;
     this.idempotencyKey = key;
   }
 
@@ -141,6 +145,15 @@ class StageContext implements NodeContext {
     return this.#attempt.packet.attempt;
   }
 
+  get sentAt(): number | undefined {
+    return this.#attempt.packet.createdAt;
+  }
+
+  /** Only ready-made nodes read it. */
+  get storeNow(): number | undefined {
+    return this.#attempt.storeNow;
+  }
+
   /** Why the store made the dead letter that an alert is about. Only the built-in alert node reads it. */
   get note(): PacketNote | null {
     return this.#attempt.packet.note ?? null;
@@ -152,5 +165,9 @@ class StageContext implements NodeContext {
 
   get signal(): AbortSignal {
     return this.#attempt.signal();
+  }
+
+  get remainingMs(): number | undefined {
+    return this.#attempt.remainingMs;
   }
 }

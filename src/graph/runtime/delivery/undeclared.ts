@@ -32,7 +32,8 @@ export function lettersOf(sender: Sender, undeclared: readonly Undeclared[], { e
     const { queue, letter } = route;
     const no = sender.next();
     const none = { key: null, lane: null, join: null, delayMs: 0, claim: false };
-    const packet: NewPacket = { no, flow: flow.id, queue, execution, payload, letter, failed, ...none };
+    const reach = route.reaches && execution !== null && { reach: route.reaches.from(node.plan.id) };
+    const packet: NewPacket = { no, flow: flow.id, queue, execution, payload, letter, failed, ...none, ...reach };
     return { route, packets: [packet, ...alertFor(sender, route, { no, execution, attempt: 0, data }, failure)] };
   });
 }

@@ -1,8 +1,18 @@
 import { type FlowNode, NodeOutput } from "../../node/node.js";
 import { defaultRetry } from "../../normalise/policy.js";
-import type { FlowPlan } from "../../plan/plan.js";
+import type { FlowPlan, PlannedDelivery } from "../../plan/plan.js";
 import { noLoad } from "./load.js";
 import type { Route, RunningNode } from "./route.js";
+
+/** The delivery of queues that no edge of the document describes. */
+export const innerDelivery: PlannedDelivery = {
+  mode: "durable",
+  retry: defaultRetry,
+  priority: 5,
+  ordering: "none",
+  batch: { size: 1, waitMs: 0 },
+  checkpointEvery: 1,
+};
 
 /**
  * A queue for the output of one port: its packets go along the edges of that port, and the node is not called. It only
@@ -10,14 +20,6 @@ import type { Route, RunningNode } from "./route.js";
  */
 export function outputRoute(flow: FlowPlan, node: RunningNode, port: string, deadRetentionMs: number | null): Route {
   const passOn: FlowNode = (input) => new NodeOutput().send(port, input.packet("in").data);
-  const delivery = {
-    mode: "durable",
-    retry: defaultRetry,
-    priority: 5,
-    ordering: "none",
-    batch: { size: 1, waitMs: 0 },
-    checkpointEvery: 1,
-  } as const;
   return {
     flow,
     queue: outputQueue(node.plan.id, port),
@@ -26,16 +28,18 @@ export function outputRoute(flow: FlowPlan, node: RunningNode, port: string, dea
       work: passOn,
       outgoing: node.outgoing,
       ports: [],
+      optional: [],
       load: noLoad(undefined),
     },
     port: "in",
     packet: undefined,
-    delivery,
+    delivery: innerDelivery,
     letter: { name: `${flow.id}.dead_letters`, retentionMs: deadRetentionMs },
     when: undefined,
     entry: false,
     keep: false,
     load: noLoad(undefined),
+    reaches: node.outgoing[0]?.route.reaches,
   };
 }
 

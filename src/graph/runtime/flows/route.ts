@@ -1,10 +1,11 @@
-import type { DeadLetter, NewPacket } from "../../../core/packets/operation.js";
+import type { DeadLetter, NewPacket, NewPart } from "../../../core/packets/operation.js";
 import type { FlowNode } from "../../node/node.js";
 import type { Expression } from "../../plan/expression.js";
 import type { PacketType } from "../../plan/packets.js";
 import type { FlowPlan, PlannedDelivery, PlannedNode } from "../../plan/plan.js";
 import type { Data } from "../delivery/payload.js";
 import type { Load } from "./load.js";
+import type { Reaches } from "./reach.js";
 
 /** A queue that leads into a node: an edge of the flow, or one of its entry points. */
 export interface Route {
@@ -22,6 +23,10 @@ export interface Route {
   /** Delivered packets are kept until their execution ends: the recovery of another edge may replay from here. */
   readonly keep: boolean;
   readonly load: Load;
+  /** Undefined: the flow has no joins. */
+  readonly reaches: Reaches | undefined;
+  /** Only on the queue of a node that gathers: how a packet of this queue waits for the others of its group. */
+  readonly joinFor?: (data: Data, joinWaitMs: number) => NewPart;
   /** Only on the queue of memory marks: returns the packets that report a lost packet. No node is called. */
   readonly reportLost?: (mark: LostMark) => readonly NewPacket[];
 }
@@ -43,6 +48,8 @@ export interface RunningNode {
   readonly outgoing: readonly { readonly port: string | undefined; readonly route: Route }[];
   /** Ports that edges lead to. More than one: the node runs when all of them are filled. */
   readonly ports: readonly string[];
+  /** Those of `ports` without which the node can run. */
+  readonly optional: readonly string[];
   readonly load: Load;
 }
 

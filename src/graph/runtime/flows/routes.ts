@@ -1,9 +1,11 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
-import { BaseNode, type FlowNode, NodeOutput } from "../../node/node.js";
+import { type FlowNode, NodeOutput } from "../../node/node.js";
 import type { PacketType } from "../../plan/packets.js";
 import type { FlowPlan, PlannedDelivery, PlannedNode } from "../../plan/plan.js";
+import { gathering } from "./gather-route.js";
 import { noLoad } from "./load.js";
 import { outputQueue, outputRoute } from "./output-route.js";
+import { reachesOf } from "./reach.js";
 import type { Entry, Route, Routed, RunningNode } from "./route.js";
 
 /** Links a flow's plan to the nodes of this process. Everything that a packet needs on its way is looked up once, here. */
@@ -17,6 +19,7 @@ export function route(
   const routes = new Map<string, Route>();
   const letterOf = ({ deadLetters }: PlannedDelivery) =>
     deadLetters === undefined ? null : { name: deadLetters, retentionMs: deadRetentionMs };
+  const reaches = reachesOf(plan);
   const replayed = new Set(plan.edges.map(({ delivery }) => delivery.recovery?.replayFrom).filter((node) => node !== undefined));
   const routeTo = (way: Pick<Route, "queue" | "port" | "packet" | "delivery" | "when" | "entry">, id: string): Route => {
     const node = nodeOf(id);
@@ -27,6 +30,7 @@ export function route(
       letter: letterOf(way.delivery),
       keep: replayed.has(id),
       load: noLoad(way.delivery.inFlightMax),
+      reaches,
     };
     routes.set(made.queue, made);
     return made;
@@ -38,8 +42,12 @@ export function route(
     const ports = [...new Set(planned.incoming.map(({ to }) => to.port))];
     const outgoing: { port: string | undefined; route: Route }[] = [];
     const load = noLoad(planned.execution.concurrency);
-    const node: RunningNode = { plan: planned, work: workOf(planned), outgoing, ports: inOrder(planned, ports), load };
+    const optional = planned.inputs.filter(({ name, required }) => required === false && ports.includes(name)).map(({ name }) => name);
+    const made: RunningNode = { plan: planned, work: workOf(planned), outgoing, ports: inOrder(planned, ports), optional, load };
+    const gathers = gathering(plan, made, deadRetentionMs);
+    const node = gathers?.node ?? made;
     nodes.set(id, node);
+    for (const inner of gathers?.routes ?? []) routes.set(inner.queue, inner);
     for (const { id: queue, from, to, packet, delivery, when } of planned.outgoing)
       outgoing.push({ port: from.port, route: routeTo({ queue, port: to.port, packet, delivery, when, entry: false }, to.node) });
     return node;
@@ -92,23 +100,4 @@ export function passOn({ kind, outputs }: PlannedNode): FlowNode | undefined {
     if (port !== undefined) for (const from of input.ports) output.send(port, input.packet(from).data);
     return output;
   };
-}
-
-export type NodesOption = readonly BaseNode[] | Readonly<Record<string, FlowNode>>;
-
-/** The nodes by operationId. */
-export function nodesOf(given: NodesOption): ReadonlyMap<string, FlowNode> {
-  const list: readonly (readonly [string, FlowNode])[] = Array.isArray(given)
-    ? (given as readonly BaseNode[]).map((node: BaseNode | null | undefined) => [String(node?.operationId), node as BaseNode])
-    : Object.entries(given);
-  const nodes = new Map<string, FlowNode>();
-  for (const [name, node] of list) {
-    if (!(node instanceof BaseNode) && typeof node !== "function")
-      throw new ConfigurationError(`[onceflow] nodes.${name} must be a function, or an object of a class that extends BaseNode`, {
-        code: "BAD_NODE",
-      });
-    if (nodes.has(name)) throw new ConfigurationError(`[onceflow] two nodes have the operationId "${name}"`, { code: "BAD_NODE" });
-    nodes.set(name, node);
-  }
-  return nodes;
 }

@@ -2,6 +2,7 @@ import { ConfigurationError } from "../../../core/errors/errors.js";
 import type { Store } from "../../../core/store/store.js";
 import { start } from "../../../workflow/client/start.js";
 import type { WorkflowFunction } from "../../../workflow/define/definition.js";
+import { dataOf } from "../../node/input-data.js";
 import { type FlowNode, type NodeFunction, type NodeInput, NodeOutput } from "../../node/node.js";
 import { NodeError } from "../../node/node-error.js";
 import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
@@ -115,12 +116,6 @@ function misses({ id }: PlannedNode, what: string): ConfigurationError {
 /** Equal for all deliveries of one packet, different for different packets. */
 function idOf({ context: { flowId, nodeId, packetId, idempotencyKey } }: NodeInput): string {
   return `${flowId}/${nodeId}/${idempotencyKey ?? packetId}`;
-}
-
-function dataOf(input: NodeInput): Data {
-  const [only, second] = input.ports;
-  if (only !== undefined && second === undefined) return input.packet(only).data;
-  return Object.fromEntries(input.ports.map((port) => [port, input.packet(port).data]));
 }
 
 function isData(value: unknown): value is Data {

@@ -3,6 +3,7 @@ import type { NewPacket } from "../../../core/packets/operation.js";
 import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
 import { alertFor } from "../alerts/alert.js";
 import type { Sent } from "../delivery/leaving.js";
+import { reachOf } from "../delivery/outgoing.js";
 import { encodePayload, noTrace } from "../delivery/payload.js";
 import type { Sender } from "../delivery/sender.js";
 import { noLoad } from "../flows/load.js";
@@ -39,7 +40,7 @@ export function markFor({ next, valueBytesMax, deadRetentionMs }: Sender, { rout
   const { name = `${flow.id}.dead_letters`, retentionMs = deadRetentionMs } = letter ?? {};
   const marked: Marked = { flow: flow.id, edge: queue, letter: { name, retentionMs } };
   const { text } = encodePayload({ ...marked }, noTrace, valueBytesMax);
-  return { ...plain, no: next(), ...memoryRoute, execution, payload: text, letter: null, claim: true };
+  return { ...plain, no: next(), ...memoryRoute, execution, payload: text, letter: null, claim: true, ...reachOf(route, queue) };
 }
 
 /** The code of a dead letter whose payload is gone. */
@@ -57,8 +58,11 @@ function report(mark: LostMark, routeOf: RouteOf): readonly NewPacket[] {
   const { text } = encodePayload({}, noTrace, mark.valueBytesMax);
   const failed = withFailure(null, lost, { attempt: 0, at: Date.now(), ms: 0 });
   const { execution } = mark;
-  const dead: NewPacket = { ...plain, no: mark.next(), flow, queue: edge, execution, payload: text, letter, failed, claim: false };
   const route = routeOf(flow, edge);
+  const dead: NewPacket = {
+    ...{ ...plain, no: mark.next(), flow, queue: edge, execution, payload: text, letter, failed, claim: false },
+    ...(route && reachOf(route, edge)),
+  };
   return route === undefined ? [dead] : [dead, ...alertFor(mark, { ...route, letter }, { ...dead, attempt: 0, data: undefined }, lost)];
 }
 
@@ -96,7 +100,7 @@ export function lostRoute(routeOf: RouteOf, { place, document }: Pick<FlowPlan, 
   };
   const retry = { maxAttempts: 1, backoff: "fixed", initialDelayMs: 0, maxDelayMs: 0, jitter: false } as const;
   const delivery = { mode: "durable", retry, priority: 5, ordering: "none", batch: { size: 1, waitMs: 0 }, checkpointEvery: 1 } as const;
-  const node = { plan, work: () => {}, outgoing: [], ports: [], load: noLoad(undefined) };
-  const none = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined) };
+  const node = { plan, work: () => {}, outgoing: [], ports: [], optional: [], load: noLoad(undefined) };
+  const none = { packet: undefined, letter: null, when: undefined, entry: false, keep: false, load: noLoad(undefined), reaches: undefined };
   return { flow, queue: memoryQueue, node, port: "in", delivery, ...none, reportLost: (mark) => report(mark, routeOf) };
 }

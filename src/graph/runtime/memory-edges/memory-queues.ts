@@ -139,6 +139,7 @@ export class MemoryQueues {
     const name = key.ok ? key.value : undefined;
     const attempt = new Attempt(route, packet, trace);
     return await onceByKey(store, route, name, data, async () => {
+      attempt.startLimit(store.clock, store.clock.now(), options.timeoutMs);
       const running = runStage(attempt, { [route.port]: data }, name);
       const leaving = running instanceof Promise ? await attempt.within(store.clock, options.graceMs, options.timeoutMs, running) : running;
       await this.#sendOn(leaving, packet);

@@ -13,7 +13,7 @@ export type RuntimeEvent =
   | (Of<"held"> & About)
   | (Of<"retrying"> & About & { readonly code: string; readonly message: string; readonly delayMs: number })
   | (Of<"dead"> & About & { readonly code: string; readonly message: string; readonly deadLetter: string | undefined })
-  /** A part whose join will not be filled, because the other branch was a duplicate. */
+  /** A part was removed, because a port that its node needs cannot be filled any more: the node is not called. */
   | (Of<"closed"> & About)
   /** A dead letter was retried, by `runtime.retry` in this process. */
   | (Of<"reinjected"> & About)

@@ -16,12 +16,23 @@ export class Ownership implements DeliveryLease {
   readonly #store: Store;
   readonly #registration: WorkerRegistration;
   readonly #lease: Pick<PacketLease, "rejoin">;
+  #storeTime = { now: 0, at: 0 };
 
   constructor(store: Store, registration: WorkerRegistration, lease: Pick<PacketLease, "rejoin">) {
     this.clock = store.clock;
     this.#store = store;
     this.#registration = registration;
     this.#lease = lease;
+  }
+
+  /** An answer of the store has arrived: its time was `now` when it was sent, so the estimate is never ahead of the store's clock. */
+  noteStoreTime(now: number): void {
+    this.#storeTime = { now, at: this.clock.now() };
+  }
+
+  get storeNow(): number {
+    const { now, at } = this.#storeTime;
+    return now + Math.max(0, this.clock.now() - at);
   }
 
   isOurs({ owner }: PacketRecord, now = this.clock.now()): true | Promise<boolean> {

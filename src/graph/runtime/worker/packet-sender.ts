@@ -33,6 +33,8 @@ interface SenderPorts {
   dispatch(route: Route, packet: PacketRecord, payload: Payload | undefined): void;
   /** Polls the store: a packet is due there. */
   poll(): void;
+  /** An answer has arrived that was made at this time of the store. */
+  noteStoreTime(now: number): void;
 }
 
 /**
@@ -78,6 +80,7 @@ export class PacketSender implements CommittingSender {
   };
 
   receiveAnswer(answer: PlacedAnswer, sent: readonly NewPacket[]): void {
+    this.#ports.noteStoreTime(answer.now);
     for (let i = 0; i < sent.length; i += 1) this.#receivePlaced(sent[i] as NewPacket, answer.placed[i] as Placed);
     this.#ports.reporter.reportEnded(answer.ended);
   }

@@ -114,7 +114,8 @@ export class PacketWorker {
 
   // ——— 2. receive what a poll has claimed
 
-  #receive({ queues }: PacketClaimQuery, { claimed, closed, ended, resting }: PacketClaims): void {
+  #receive({ queues }: PacketClaimQuery, { now, claimed, closed, ended, resting }: PacketClaims): void {
+    this.#ownership.noteStoreTime(now);
     this.states.update(new Set(queues.map(({ flow }) => flow)), resting);
     this.#receiveWoken(closed);
     this.#reporter.reportEnded(ended);
@@ -218,7 +219,7 @@ export class PacketWorker {
     this.#reporter.reportSettled(route, packet, { to, failure, ms: delivery.ms });
     this.sender.receiveAnswer(answer, packets);
     this.#receiveWoken(answer.woken);
-    if (to.kind === "retry") this.#claimLoop.wakeAfter(to.delayMs);
+    if (to.kind === "retry" || to.kind === "release") this.#claimLoop.wakeAfter(to.delayMs ?? 0);
   }
 
   /** Whether the commit that sends a packet of this route may claim it for this worker, if a slot is free. */
@@ -354,6 +355,7 @@ export class PacketWorker {
         this.#dispatch(route, packet, payload);
       },
       poll: () => this.poll(),
+      noteStoreTime: (now) => this.#ownership.noteStoreTime(now),
     });
   }
 

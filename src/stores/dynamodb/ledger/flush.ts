@@ -5,7 +5,7 @@ import type { Gate } from "../../../core/work/gate.js";
 import type { Item, Table } from "../driver.js";
 import { explain } from "../errors.js";
 import { absent, heldBy, saysUnknown, unchangedSince } from "./condition.js";
-import { itemOf, keyOf, look, withPast } from "./item.js";
+import { itemOf, keyOf, observeRecord, withPast } from "./item.js";
 import type { Observations } from "./observed.js";
 import { pack } from "./value.js";
 import { getItem, putItem, updateLease, updateSettled } from "./write.js";
@@ -61,7 +61,8 @@ async function begin({ table, seen }: Ledger, operation: Begin): Promise<Verdict
   // begins at 1.
   if (item !== undefined && seen.knowsLater(operation, Number(item["rev"]?.N))) item = await getItem(table, keyOf(table, operation));
   for (let races = 0; races < racesMax; races++) {
-    const { record, now, monotonic } = item === undefined ? { record: undefined, ...seen.moment() } : await look(table, item, seen);
+    const { record, now, monotonic } =
+      item === undefined ? { record: undefined, ...seen.moment() } : await observeRecord(table, item, seen);
     const { answer, next, past } = decide(record, operation, now);
     if (answer.kind === "replay") seen.sawSettled(operation);
     if (next === undefined) return { answer, record, now };
@@ -108,7 +109,7 @@ async function resolve(ledger: Ledger, operation: Resolve): Promise<Verdicted | 
   if (first.written) return { answer: { kind: "settled" }, record: undefined, now: asked };
   if (first.found === undefined) return await refused(ledger, operation, undefined);
   // It may be unknown because its lease expired, which this process knows only from its own observation.
-  const { record, now } = await look(table, first.found, seen);
+  const { record, now } = await observeRecord(table, first.found, seen);
   const { answer, next } = decide(record, operation, now);
   if (next === undefined) return { answer, record, now };
   const second = await updateSettled(table, operation, { now, condition: unchangedSince(record) });
@@ -119,7 +120,7 @@ async function resolve(ledger: Ledger, operation: Resolve): Promise<Verdicted | 
 
 /** The condition failed: `decide` says why. */
 async function refused({ table, seen }: Ledger, operation: Operation, found: Item | undefined): Promise<Verdicted | "again"> {
-  const { record, now } = found === undefined ? { record: undefined, now: 0 } : await look(table, found, seen);
+  const { record, now } = found === undefined ? { record: undefined, now: 0 } : await observeRecord(table, found, seen);
   const { answer, next } = decide(record, operation, now);
   return next === undefined ? { answer, record, now } : "again";
 }

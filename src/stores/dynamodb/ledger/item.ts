@@ -73,12 +73,12 @@ export function itemOf(
 }
 
 /** A record, and the instant at which its lease was evaluated. */
-export interface Looked extends Moment {
+export interface ObservedRecord extends Moment {
   readonly record: LedgerRecord;
 }
 
 /** Converts an item to a record, whose lease is as this process has observed it. */
-export async function look(table: Table, item: Item, seen: Observations): Promise<Looked> {
+export async function observeRecord(table: Table, item: Item, seen: Observations): Promise<ObservedRecord> {
   if (Number(item["format"]?.N) > format) throw newer(Number(item["format"]?.N));
   const id = fromId(item[table.partitionKey]?.S ?? "");
   const n = (name: string) => Number(item[name]?.N);

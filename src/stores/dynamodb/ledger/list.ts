@@ -2,7 +2,7 @@ import { rowOf, stateAt } from "../../../core/ledger/record.js";
 import type { ListQuery, Reading } from "../../../core/store/store.js";
 import type { Item } from "../driver.js";
 import type { Ledger } from "./flush.js";
-import { fromId, idOf, type Looked, look } from "./item.js";
+import { fromId, idOf, type ObservedRecord, observeRecord } from "./item.js";
 import { scan } from "./scan.js";
 
 /** A record that may be on the page. */
@@ -10,7 +10,7 @@ interface Candidate {
   readonly row: string;
   readonly item: Item;
   /** Present if its state had to be evaluated. It is evaluated only once: at a second instant the result could differ. */
-  readonly looked?: Looked;
+  readonly observed?: ObservedRecord;
 }
 
 /**
@@ -25,15 +25,15 @@ export async function listRecords(ledger: Ledger, query: ListQuery): Promise<Rea
     page = [...page, ...found.filter((candidate) => candidate !== undefined)].sort(byRow).slice(0, query.limit);
   }
   return await Promise.all(
-    page.map(async ({ item, looked }) => {
-      const { record, now } = looked ?? (await look(table, item, seen));
+    page.map(async ({ item, observed }) => {
+      const { record, now } = observed ?? (await observeRecord(table, item, seen));
       return { record, now };
     }),
   );
 }
 
 /** States that depend on whether a lease has expired, which is evaluated here. Every other state is in the item. */
-const judged = (state: ListQuery["state"]) => state === "running" || state === "unknown";
+const dependsOnLease = (state: ListQuery["state"]) => state === "running" || state === "unknown";
 
 function filterOf({ scope, state, prefix = "" }: ListQuery): { readonly filter: string; readonly values: Item } {
   // Only records: the table may also contain the audit log, and other items of its owner.
@@ -43,7 +43,7 @@ function filterOf({ scope, state, prefix = "" }: ListQuery): { readonly filter: 
     filter.push("begins_with(#id, :prefix)");
     values[":prefix"] = { S: idOf({ scope, key: prefix }) };
   }
-  if (judged(state)) {
+  if (dependsOnLease(state)) {
     filter.push("#state IN (:running, :unknown)");
     values[":running"] = { S: "running" };
     values[":unknown"] = { S: "unknown" };
@@ -59,9 +59,9 @@ async function candidateOf({ table, seen }: Ledger, query: ListQuery, item: Item
   const row = rowOf(id);
   if (query.after !== undefined && row <= rowOf(query.after)) return undefined;
   if (query.prefix !== undefined && !id.key.startsWith(query.prefix)) return undefined;
-  if (!judged(query.state)) return { row, item };
-  const looked = await look(table, item, seen);
-  return stateAt(looked.record, looked.now) === query.state ? { row, item, looked } : undefined;
+  if (!dependsOnLease(query.state)) return { row, item };
+  const observed = await observeRecord(table, item, seen);
+  return stateAt(observed.record, observed.now) === query.state ? { row, item, observed } : undefined;
 }
 
 function byRow(a: Candidate, b: Candidate): number {

@@ -1,5 +1,6 @@
-import { effectClasses, mayRunAgain } from "../../../core/ledger/record.js";
+import { effectClasses, mayRunAgain, rowOf } from "../../../core/ledger/record.js";
 import type { Collections } from "../layout.js";
+import type { RecordPlace } from "./record-place.js";
 
 /** Number of records that one purge checks. There is no index of abandoned records: every begin and settle would have to maintain it. */
 const sweptMax = 2000;
@@ -12,34 +13,36 @@ const mayRunAgainRanks = effectClasses.filter(mayRunAgain).map((effect) => effec
  */
 export class AbandonedRecords {
   readonly #collections: Collections;
-  #sweptTo = "";
+  /** By collection: the last record that was checked. */
+  readonly #sweptTo = new Map<string, string>();
 
   constructor(collections: Collections) {
     this.#collections = collections;
   }
 
-  async remove(until: number, limit: number): Promise<number> {
-    const { records, audit } = this.#collections;
-    const projection = { _id: 1, state: 1, effect: 1, leaseUntil: 1, retentionMs: 1, horizonMs: 1, rev: 1 };
+  async remove({ records, words, scope }: RecordPlace, until: number, limit: number): Promise<number> {
+    const { audit } = this.#collections;
+    const { collectionName: name } = records;
+    const projection = { _id: 1, [words.member]: 1, effect: 1, leaseUntil: 1, retentionMs: 1, horizonMs: 1, rev: 1 };
     const swept = await records
-      .find({ _id: { $gt: this.#sweptTo } }, { projection })
+      .find({ _id: { $gt: this.#sweptTo.get(name) ?? "" } }, { projection })
       .sort({ _id: 1 })
       .limit(sweptMax)
       .toArray();
     let removed = 0;
     let last = swept.length < sweptMax ? "" : (swept.at(-1)?._id ?? "");
-    for (const { _id, state, effect, leaseUntil, retentionMs, horizonMs, rev } of swept) {
-      if (state !== "running" || !mayRunAgainRanks.includes(effect) || retentionMs === null) continue;
+    for (const { _id, [words.member]: state, effect, leaseUntil, retentionMs, horizonMs, rev } of swept) {
+      if (state !== words.running || !mayRunAgainRanks.includes(effect) || retentionMs === null) continue;
       if (leaseUntil + retentionMs + horizonMs > until) continue;
       // The record last: after a crash between the two, a later purge finds it again.
-      await audit.deleteMany({ record: { $in: [_id] } });
+      await audit.deleteMany({ record: scope === undefined ? _id : rowOf({ scope, key: _id }) });
       // Only if it is unchanged since it was read: it may have been taken over meanwhile.
       removed += (await records.deleteOne({ _id, rev })).deletedCount;
       if (removed < limit) continue;
       last = _id;
       break;
     }
-    this.#sweptTo = last;
+    this.#sweptTo.set(name, last);
     return removed;
   }
 }

@@ -2,6 +2,7 @@ import type { Begin } from "../../../core/ledger/operation.js";
 import { effectClasses } from "../../../core/ledger/record.js";
 import { add, and, choose, type Expression, eq, gte, isMissing, literal, lt, max, ne, not, now, or, orElse } from "./expressions.js";
 import { pastMax } from "./record-document.js";
+import type { StateWords } from "./record-place.js";
 import { requireRoom } from "./settle.js";
 
 const reconcile = effectClasses.indexOf("reconcile");
@@ -11,19 +12,20 @@ const reconcile = effectClasses.indexOf("reconcile");
  * stays as it is, and MongoDB writes nothing. The caller gets the document after the update, and its owner shows whether the begin was
  * granted.
  */
-export function beginUpdate(begin: Begin): Record<string, unknown>[] {
+export function beginUpdate(begin: Begin, { member, running }: StateWords): Record<string, unknown>[] {
   requireRoom(begin.progress);
-  const isNew = isMissing("$state");
+  const state = `$${member}`;
+  const isNew = isMissing(state);
   const over = and(ne("$goneAt", null), gte(now, "$goneAt"));
   const rank = effectClasses.indexOf(begin.effect);
   const strictest = max("$effect", rank);
-  const lapsed = and(eq("$state", "running"), gte(now, "$leaseUntil"));
-  const inDoubt = or(lapsed, eq("$state", "unknown"));
+  const lapsed = and(eq(state, running), gte(now, "$leaseUntil"));
+  const inDoubt = or(lapsed, eq(state, "unknown"));
   // This same begin was sent before and its reply was lost: it finds its own success and writes nothing.
-  const mine = and(eq("$state", "running"), eq("$owner", literal(begin.owner)));
+  const mine = and(eq(state, running), eq("$owner", literal(begin.owner)));
   const mismatch = begin.fingerprint === null ? false : and(ne("$fingerprint", null), ne("$fingerprint", literal(begin.fingerprint)));
   const open = or(
-    eq("$state", "free"),
+    eq(state, "free"),
     and(lapsed, lt(strictest, reconcile)),
     begin.over === null ? false : and(inDoubt, eq(strictest, reconcile), eq("$attempt", begin.over)),
   );
@@ -34,7 +36,7 @@ export function beginUpdate(begin: Begin): Record<string, unknown>[] {
     _id: "$_id",
     scope: literal(begin.scope),
     key: literal(begin.key),
-    state: "running",
+    [member]: running,
     fingerprint: orElse(choose(again, "$fingerprint", null), literal(begin.fingerprint)),
     effect: choose(again, strictest, rank),
     attempt: add(orElse("$attempt", 0), 1),

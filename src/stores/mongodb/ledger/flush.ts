@@ -9,7 +9,8 @@ import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { beginUpdate } from "./begin.js";
 import { readFinally } from "./read.js";
-import { idOf, isReading, recordAndNow, toReading } from "./record-document.js";
+import { isReading, recordAndNow, toReading } from "./record-document.js";
+import { idIn, placeOf, type RecordPlace } from "./record-place.js";
 import { renewUpdate, resolveUpdate, settleUpdate } from "./settle.js";
 
 /**
@@ -27,18 +28,19 @@ export async function flush(
 }
 
 export async function apply(collections: Collections, operation: Operation, options: SessionOption = {}): Promise<Verdicted | "again"> {
-  if (operation.verb === "begin") return await begin(collections, operation);
-  return (await write(collections, operation, options)) ?? (await refused(collections, operation, options));
+  const place = await placeOf(collections, operation.scope, { creates: operation.verb === "begin" });
+  if (operation.verb === "begin") return await begin(collections, place as RecordPlace, operation);
+  return (place && (await write(collections, place, operation, options))) ?? (await refused(collections, operation, options));
 }
 
 /** One round trip: the record after the update shows whether the begin was granted, and if not, why. */
-async function begin(collections: Collections, operation: Begin): Promise<Verdicted | "again"> {
+async function begin({ bounded }: Collections, place: RecordPlace, operation: Begin): Promise<Verdicted | "again"> {
   const ask = () =>
-    collections.records.findOneAndUpdate({ _id: idOf(operation) }, beginUpdate(operation), {
+    place.records.findOneAndUpdate({ _id: idIn(place, operation) }, beginUpdate(operation, place.words), {
       upsert: true,
       returnDocument: "after",
       projection: recordAndNow,
-      ...collections.bounded,
+      ...bounded,
     });
   // Of two concurrent inserts of one document, one gets a duplicate key error; asked again, it finds the document.
   const found = await ask().catch((error: unknown) => {
@@ -62,17 +64,18 @@ function unlessDuplicate(error: unknown): null {
 
 /** For a settle only whether it was written is returned, not the record: settles are half of all writes. */
 async function write(
-  { records, bounded }: Collections,
+  { bounded }: Collections,
+  place: RecordPlace,
   operation: Settle | Renew | Resolve,
   options: SessionOption,
 ): Promise<Verdicted | undefined> {
   if (operation.verb === "settle") {
-    const { filter, update } = settleUpdate(operation);
-    const { matchedCount } = await records.updateOne(filter, update, { ...bounded, ...options });
+    const { filter, update } = settleUpdate(operation, place);
+    const { matchedCount } = await place.records.updateOne(filter, update, { ...bounded, ...options });
     return matchedCount === 1 ? { answer: { kind: "settled" }, record: undefined, now: 0 } : undefined;
   }
-  const { filter, update } = operation.verb === "renew" ? renewUpdate(operation) : resolveUpdate(operation);
-  const found = await records.findOneAndUpdate(filter, update, { ...bounded, returnDocument: "after", projection: recordAndNow });
+  const { filter, update } = operation.verb === "renew" ? renewUpdate(operation, place) : resolveUpdate(operation, place);
+  const found = await place.records.findOneAndUpdate(filter, update, { ...bounded, returnDocument: "after", projection: recordAndNow });
   if (!isReading(found)) return undefined;
   const { record, now } = toReading(found);
   const { leaseUntil } = record;

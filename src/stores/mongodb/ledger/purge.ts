@@ -1,7 +1,9 @@
+import { rowOf } from "../../../core/ledger/record.js";
 import type { PurgeQuery } from "../../../core/store/store.js";
 import type { Collections } from "../layout.js";
 import type { AbandonedRecords } from "./abandoned.js";
 import { serverTime } from "./read.js";
+import { allPlaces, type RecordPlace } from "./record-place.js";
 
 /**
  * Removes expired records and abandoned running records, but never an unknown one. The writes repeat the condition, so that a key
@@ -10,11 +12,15 @@ import { serverTime } from "./read.js";
 export async function purgeRecords(collections: Collections, abandoned: AbandonedRecords, { before, limit }: PurgeQuery): Promise<number> {
   const time = await serverTime(collections);
   const until = Math.min(before ?? time, time);
-  const purged = await purgeSettled(collections, until, limit);
-  return purged === limit ? purged : purged + (await abandoned.remove(until, limit - purged));
+  let purged = 0;
+  for (const place of await allPlaces(collections)) {
+    if (purged < limit) purged += await purgeSettled(collections, place, until, limit - purged);
+    if (purged < limit) purged += await abandoned.remove(place, until, limit - purged);
+  }
+  return purged;
 }
 
-async function purgeSettled({ records, audit }: Collections, until: number, limit: number): Promise<number> {
+async function purgeSettled({ audit }: Collections, { records, scope }: RecordPlace, until: number, limit: number): Promise<number> {
   const over = await records
     .find({ purgeFrom: { $lte: until } }, { projection: { _id: 1, goneAt: 1 } })
     .sort({ purgeFrom: 1 })
@@ -26,7 +32,7 @@ async function purgeSettled({ records, audit }: Collections, until: number, limi
   let purged = 0;
   if (gone.length > 0) {
     // The records last: after a crash between the two, the next purge finds them again.
-    await audit.deleteMany({ record: { $in: gone } });
+    await audit.deleteMany({ record: { $in: gone.map((_id) => (scope === undefined ? _id : rowOf({ scope, key: _id }))) } });
     purged += (await records.deleteMany({ _id: { $in: gone }, goneAt: { $lte: until } })).deletedCount;
   }
   if (expired.length > 0) {

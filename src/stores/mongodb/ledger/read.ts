@@ -2,11 +2,14 @@ import type { AttemptEntry, RecordId } from "../../../core/ledger/record.js";
 import type { AttemptsQuery, Reading } from "../../../core/store/store.js";
 import type { SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
-import { idOf, type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
+import { type RecordAndNow, recordAndNow, toReading } from "./record-document.js";
+import { idIn, placeOf } from "./record-place.js";
 
 /** Reads what a majority has, which cannot be rolled back. */
-export async function readRecord({ records }: Collections, id: RecordId, options: object = {}): Promise<Reading | undefined> {
-  const found = await records.findOne({ _id: idOf(id) }, { projection: recordAndNow, ...options });
+export async function readRecord(collections: Collections, id: RecordId, options: object = {}): Promise<Reading | undefined> {
+  const place = await placeOf(collections, id.scope);
+  if (place === undefined) return undefined;
+  const found = await place.records.findOne({ _id: idIn(place, id) }, { projection: recordAndNow, ...options });
   return found === null ? undefined : toReading(found as unknown as RecordAndNow);
 }
 
@@ -19,10 +22,11 @@ export function readFinally(collections: Collections, id: RecordId, options: Ses
 }
 
 export async function readAttempts(
-  { records }: Collections,
+  collections: Collections,
   { scope, key, afterAttempt, limit }: AttemptsQuery,
 ): Promise<readonly AttemptEntry[]> {
-  const found = await records.findOne({ _id: idOf({ scope, key }) }, { projection: { _id: 0, past: 1 } });
+  const place = await placeOf(collections, scope);
+  const found = await place?.records.findOne({ _id: idIn(place, { scope, key }) }, { projection: { _id: 0, past: 1 } });
   return (found?.past ?? []).filter(({ attempt }) => attempt > afterAttempt).slice(0, limit);
 }
 

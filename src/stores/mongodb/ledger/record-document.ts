@@ -1,10 +1,13 @@
-import { type AttemptEntry, effectClasses, type LedgerRecord, type RecordId, rowOf } from "../../../core/ledger/record.js";
+import { type AttemptEntry, effectClasses, type LedgerRecord } from "../../../core/ledger/record.js";
 import type { Reading } from "../../../core/store/store.js";
 import { now } from "./expressions.js";
 
 /** A record as it is stored. The effect class is stored as its rank, so that the server can compare two of them. */
-export interface RecordDocument extends Omit<LedgerRecord, "effect"> {
+export interface RecordDocument extends Omit<LedgerRecord, "effect" | "state"> {
   readonly _id: string;
+  /** The state. In the collection of a flow's keys it is `status`, and `in_progress` while an attempt runs. */
+  readonly state?: LedgerRecord["state"];
+  readonly status?: Exclude<LedgerRecord["state"], "running"> | "in_progress";
   readonly effect: number;
   /** The ended attempts, oldest first. In the record itself, so that a takeover is one write. */
   readonly past: readonly AttemptEntry[];
@@ -20,10 +23,8 @@ export const strictFrom = effectClasses.indexOf("reconcile");
 /** Maximum number of ended attempts that are kept per key; the oldest are dropped. */
 export const pastMax = 1000;
 
-export const idOf = (id: RecordId): string => rowOf(id);
-
 const members = [
-  ...["scope", "key", "state", "fingerprint", "effect", "attempt", "owner", "createdAt", "startedAt", "leaseUntil", "settledAt"],
+  ...["scope", "key", "state", "status", "fingerprint", "effect", "attempt", "owner", "createdAt", "startedAt", "leaseUntil", "settledAt"],
   ...["retentionMs", "horizonMs", "reconcileAfterMs", "progress", "outcome", "expiresAt", "goneAt", "verdict", "note", "rev"],
 ];
 
@@ -40,6 +41,10 @@ export function isReading(found: object | null): found is RecordAndNow {
   return found !== null && "now" in found && typeof found.now === "number";
 }
 
-export function toReading({ now: at, effect, ...rest }: RecordAndNow): Reading {
-  return { record: { ...rest, effect: effectClasses[effect] ?? "atMostOnce" }, now: at };
+export function toReading({ now: at, effect, state, status, ...rest }: RecordAndNow): Reading {
+  const word = state ?? status ?? "unknown";
+  return {
+    record: { ...rest, state: word === "in_progress" ? "running" : word, effect: effectClasses[effect] ?? "atMostOnce" },
+    now: at,
+  };
 }

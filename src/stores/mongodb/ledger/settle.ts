@@ -2,7 +2,7 @@ import { StoreRefusedError } from "../../../core/errors/errors.js";
 import { forgets, outcomeOf, verdictOf } from "../../../core/ledger/decide.js";
 import type { Renew, Resolve, Settle } from "../../../core/ledger/operation.js";
 import { absent, add, choose, eq, gte, literal, max, now } from "./expressions.js";
-import { idOf } from "./record-document.js";
+import { idIn, type RecordPlace, type StateWords } from "./record-place.js";
 
 /** A conditional write: the fence is in the filter, so a write with a stale fence matches nothing and changes nothing. */
 export interface FencedUpdate {
@@ -10,29 +10,32 @@ export interface FencedUpdate {
   readonly update: Record<string, unknown>[];
 }
 
-export function settleUpdate(settle: Settle): FencedUpdate {
+export function settleUpdate(settle: Settle, place: RecordPlace): FencedUpdate {
   const { owner, attempt, to } = settle;
   // The late owner of an unknown attempt may still settle it. A record that is already settled stays as it is.
-  const state = { $in: ["running", "unknown"].filter((one) => one !== to.state) };
-  return { filter: { _id: idOf(settle), owner, attempt, state }, update: settled(settle, verdictOf(settle)) };
+  const { member, running } = place.words;
+  const open = { $in: [running, "unknown"].filter((one) => one !== to.state) };
+  return { filter: { _id: idIn(place, settle), owner, attempt, [member]: open }, update: settled(settle, verdictOf(settle), member) };
 }
 
-export function resolveUpdate(resolve: Resolve): FencedUpdate {
-  const lapsed = { state: "running", $expr: gte(now, "$leaseUntil") };
+export function resolveUpdate(resolve: Resolve, place: RecordPlace): FencedUpdate {
+  const { member, running } = place.words;
+  const lapsed = { [member]: running, $expr: gte(now, "$leaseUntil") };
   // Sent again, it finds its own success and changes nothing.
-  const another = [{ owner: { $ne: resolve.owner } }, { state: { $ne: resolve.to.state } }];
-  const over = { state: { $ne: "running" }, $or: another };
-  const open = [{ state: "unknown" }, lapsed, ...(resolve.erase ? [over] : [])];
-  const filter = { _id: idOf(resolve), attempt: resolve.attempt, $or: open };
-  return { filter, update: settled(resolve, "resolved") };
+  const another = [{ owner: { $ne: resolve.owner } }, { [member]: { $ne: resolve.to.state } }];
+  const over = { [member]: { $ne: running }, $or: another };
+  const open = [{ [member]: "unknown" }, lapsed, ...(resolve.erase ? [over] : [])];
+  const filter = { _id: idIn(place, resolve), attempt: resolve.attempt, $or: open };
+  return { filter, update: settled(resolve, "resolved", member) };
 }
 
-export function renewUpdate(renew: Renew): FencedUpdate {
+export function renewUpdate(renew: Renew, place: RecordPlace): FencedUpdate {
   const { owner, attempt, leaseMs, progress } = renew;
   requireRoom(progress ?? null);
+  const { member, running } = place.words;
   const got = progress === undefined ? {} : { progress: literal(progress) };
   return {
-    filter: { _id: idOf(renew), owner, attempt, state: "running" },
+    filter: { _id: idIn(place, renew), owner, attempt, [member]: running },
     update: [{ $set: { leaseUntil: max("$leaseUntil", add(now, leaseMs)), rev: add("$rev", 1), ...got } }],
   };
 }
@@ -45,7 +48,7 @@ export function requireRoom(value: string | null): void {
   throw new StoreRefusedError(`[onceflow] [mongodb] a value has more than ${valueBytesMax} bytes and does not fit into a document`);
 }
 
-function settled({ to, owner, note }: Settle | Resolve, verdict: string): Record<string, unknown>[] {
+function settled({ to, owner, note }: Settle | Resolve, verdict: string, member: StateWords["member"]): Record<string, unknown>[] {
   const outcome = outcomeOf(to);
   requireRoom(outcome);
   const kept = to.state === "unknown" ? true : eq("$retentionMs", null);
@@ -55,7 +58,7 @@ function settled({ to, owner, note }: Settle | Resolve, verdict: string): Record
   return [
     {
       $set: {
-        state: to.state,
+        [member]: to.state,
         owner: literal(owner),
         settledAt: now,
         ...(to.state === "unknown" ? {} : { progress: null }),

@@ -7,9 +7,9 @@ import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { add, gte, literal, now, orElse } from "../ledger/expressions.js";
 import { serverTime } from "../ledger/read.js";
+import { inTransaction } from "../transactions/in-transaction.js";
 import type { RunDocument } from "./document.js";
 import { loadRun } from "./load.js";
-import { inTransaction } from "./transaction.js";
 
 interface Found {
   readonly _id: string;

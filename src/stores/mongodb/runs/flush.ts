@@ -6,9 +6,9 @@ import { again, asking } from "../connection/ask.js";
 import type { MongoClient, SessionOption } from "../driver.js";
 import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
+import { inTransaction } from "../transactions/in-transaction.js";
 import { isOneDocument, startAlone } from "./start.js";
 import { loadTouched } from "./touched.js";
-import { inTransaction } from "./transaction.js";
 import { writeChanges } from "./write.js";
 
 /**

@@ -4,8 +4,8 @@ import { asking } from "../connection/ask.js";
 import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
+import { inTransaction } from "../transactions/in-transaction.js";
 import { entryId } from "./document.js";
-import { inTransaction } from "./transaction.js";
 
 const gate = new Gate(4);
 

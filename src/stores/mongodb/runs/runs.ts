@@ -3,6 +3,7 @@ import { Gate } from "../../../core/work/gate.js";
 import { asking } from "../connection/ask.js";
 import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
+import { inTransaction } from "../transactions/in-transaction.js";
 import { asSession, clientOf } from "../transactions/transact.js";
 import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
@@ -11,7 +12,6 @@ import { loadRun } from "./load.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
 import { readWorkers, removeWorker, renewRuns } from "./renew.js";
-import { inTransaction } from "./transaction.js";
 import { createRunWatch } from "./watch.js";
 
 /** Maximum number of concurrent transactions: each uses one connection of the pool. */

@@ -1,4 +1,4 @@
-// Made of the .sql files beside it by scripts/build-migrations.mjs (npm run build). Edit those.
+// Generated from the .sql files in this folder by scripts/build-migrations.mjs (npm run build). Edit those.
 
 /** The migrations in their order: the first one is version 1 of the schema. */
 export const migrations: readonly string[] = [
@@ -276,5 +276,13 @@ CREATE TABLE :"schema".run_workers (
   lease_until bigint NOT NULL
 );
 COMMENT ON TABLE :"schema".run_workers IS 'Workers that execute runs, with their last sign of life.';
+`,
+  // 007-reach.sql
+  `
+-- Packets of flows with joins say which ports of joins they may still fill: JSON. They are found by their execution. Other packets have
+-- NULL here, and are not in the index.
+
+ALTER TABLE :"schema".packets ADD COLUMN reach text COLLATE "C";
+CREATE INDEX packets_reach ON :"schema".packets (execution, state) WHERE reach IS NOT NULL;
 `,
 ];

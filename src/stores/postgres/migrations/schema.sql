@@ -1,4 +1,4 @@
--- What the migrations beside this file come to. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
+-- The schema after all migrations in this folder. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
 
 CREATE TYPE effect AS ENUM ('idempotent', 'keyed', 'reconcile', 'atMostOnce');
 CREATE TYPE run_status AS ENUM ('pending', 'running', 'unknown', 'diverged', 'parked', 'completed', 'failed', 'cancelled');
@@ -112,7 +112,8 @@ CREATE TABLE packets (
   dead_name text COLLATE "C",
   dead_at bigint,
   expires_at bigint,
-  terms text
+  terms text,
+  reach text COLLATE "C"
 );
 CREATE TABLE records (
   scope text COLLATE "C" NOT NULL,
@@ -209,6 +210,7 @@ CREATE INDEX packets_over ON packets USING btree (expires_at) WHERE (expires_at 
 CREATE INDEX packets_owner ON packets USING btree (owner) WHERE (owner IS NOT NULL);
 CREATE INDEX packets_parts ON packets USING btree (execution, node, port, created_at, no) WHERE (state = 'part'::text);
 CREATE UNIQUE INDEX packets_pkey ON packets USING btree (no);
+CREATE INDEX packets_reach ON packets USING btree (execution, state) WHERE (reach IS NOT NULL);
 CREATE UNIQUE INDEX records_pkey ON records USING btree (scope, key);
 CREATE INDEX records_purge ON records USING btree (purge_from) WHERE (purge_from IS NOT NULL);
 CREATE INDEX records_strict ON records USING btree (scope, key) WHERE (effect >= 'reconcile'::effect);

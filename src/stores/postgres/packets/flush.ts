@@ -2,14 +2,14 @@ import { NotKnownError, UnreachableError } from "../../../core/errors/errors.js"
 import type { PacketAnswer, PacketOperation } from "../../../core/packets/operation.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import { settlePacket } from "../../../core/packets/rules/settle.js";
+import type { LoadedTable } from "../../shared/loaded-packet-table.js";
+import { Wishes, wishesOf } from "../../shared/packet-wishes.js";
 import { codeOf, explain } from "../errors.js";
 import type { PacketConnection } from "./ask.js";
 import { quickPackets } from "./quick/quick.js";
 import { discover, unseenOf } from "./transaction/discover.js";
 import type { LockMode } from "./transaction/lock.js";
-import type { LoadedTable } from "./transaction/table.js";
 import { decideInside, inTransaction, waitedTooLong } from "./transaction/transaction.js";
-import { Wishes, wishesOf } from "./transaction/wishes.js";
 
 type Answers = (PacketAnswer | "again")[];
 

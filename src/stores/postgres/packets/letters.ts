@@ -1,12 +1,12 @@
 import { UnreachableError } from "../../../core/errors/errors.js";
 import type { Alert } from "../../../core/packets/operation.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
+import type { LoadedTable } from "../../shared/loaded-packet-table.js";
+import { letterWishes, Wishes } from "../../shared/packet-wishes.js";
 import { serverNow } from "../ledger/read.js";
 import { askAlone, type PacketConnection } from "./ask.js";
 import { discover } from "./transaction/discover.js";
-import type { LoadedTable } from "./transaction/table.js";
 import { decideInside, inTransaction } from "./transaction/transaction.js";
-import { letterWishes, Wishes } from "./transaction/wishes.js";
 
 const rowsMsMax = 5000;
 

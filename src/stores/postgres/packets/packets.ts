@@ -1,6 +1,7 @@
 import { StoreRefusedError } from "../../../core/errors/errors.js";
 import type { PacketBackend, PacketClaimQuery, PacketClaims } from "../../../core/packets/operation.js";
 import { Gate } from "../../../core/work/gate.js";
+import { Doubts } from "../../shared/doubtful-claims.js";
 import { Flusher } from "../connection/flusher.js";
 import { openPool } from "../connection/pool.js";
 import { sessionOf } from "../connection/session.js";
@@ -9,7 +10,6 @@ import type { RunConnections } from "../runs/runs.js";
 import { openWatch } from "../runs/watch.js";
 import type { PacketConnection } from "./ask.js";
 import { claimPackets } from "./claim/claim.js";
-import { Doubts } from "./doubt.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
 import * as list from "./list.js";

@@ -1,6 +1,7 @@
 import type { DeadLetter } from "../../../core/packets/operation.js";
 import type { PacketKey, PacketNote, PacketState, PartRecord } from "../../../core/packets/packet.js";
 import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
+import { reachIn, reachText } from "../../shared/census-book.js";
 import type { Columns, Scalar } from "../parameters/columns.js";
 
 /** A row of `packets` as JSON, with or without its payload. */
@@ -31,11 +32,12 @@ export interface PacketJson {
   readonly dead_at: number | null;
   readonly expires_at: number | null;
   readonly terms: string | null;
+  readonly reach: string | null;
 }
 
 interface Terms {
   readonly key?: Pick<PacketKey, "fingerprint" | "retentionMs" | "onMismatch">;
-  readonly part?: { readonly ports: readonly string[]; readonly waitMs: number };
+  readonly part?: { readonly ports: readonly string[]; readonly waitMs: number; readonly optional?: readonly string[] };
   readonly letter?: DeadLetter;
   readonly deadBlocks?: true;
 }
@@ -68,6 +70,7 @@ export const packetColumns: Columns = [
   ["dead_at", "bigint"],
   ["expires_at", "bigint"],
   ["terms", "text"],
+  ["reach", "text"],
 ];
 const fixed = 8;
 
@@ -82,7 +85,7 @@ export function packetValues(row: PacketRow): Scalar[] {
     ...[no, flow, queue, execution, lane, part?.node ?? null, part?.port ?? null, payload],
     ...[state, owner, attempt, since, crashes, dueAt, key?.scope ?? null, key?.key ?? null, place, hold],
     ...[row.parts && JSON.stringify(row.parts), row.history, row.note, row.createdAt],
-    ...[row.dead?.name ?? null, row.dead?.at ?? null, row.dead?.expiresAt ?? null, termsOf(row)],
+    ...[row.dead?.name ?? null, row.dead?.at ?? null, row.dead?.expiresAt ?? null, termsOf(row), reachText(row.reach)],
   ];
 }
 
@@ -95,7 +98,7 @@ export function termsOf({ key, part, letter, deadBlocks }: Pick<PacketRow, "key"
   if (key === null && part === null && letter === null && !deadBlocks) return null;
   const terms: Terms = {
     ...(key && { key: { fingerprint: key.fingerprint, retentionMs: key.retentionMs, onMismatch: key.onMismatch } }),
-    ...(part && { part: { ports: part.ports, waitMs: part.waitMs } }),
+    ...(part && { part: { ports: part.ports, waitMs: part.waitMs, ...(part.optional && { optional: part.optional }) } }),
     ...(letter && { letter }),
     ...(deadBlocks && { deadBlocks }),
   };
@@ -129,6 +132,7 @@ export function toPacket(json: PacketJson): PacketRow {
     deadBlocks: terms.deadBlocks ?? false,
     part: node === null || port === null || !terms.part ? null : { node, port, ...terms.part },
     letter: terms.letter ?? null,
+    reach: reachIn(json.reach),
   };
 }
 

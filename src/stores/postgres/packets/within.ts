@@ -2,14 +2,14 @@ import { ConfigurationError, InvalidInputError, UnreachableError } from "../../.
 import type { PacketAnswer, SendPackets } from "../../../core/packets/operation.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import type { Tx } from "../../../core/store/store.js";
+import { Missing } from "../../shared/loaded-packet-table.js";
+import { type Wishes, wishesOf } from "../../shared/packet-wishes.js";
+import { SeenPackets } from "../../shared/seen-packets.js";
 import type { PgClient } from "../driver.js";
 import { asClient } from "../transactions/transact.js";
 import type { PacketConnection } from "./ask.js";
 import type { Locked } from "./transaction/lock.js";
-import { SeenPackets } from "./transaction/seen.js";
-import { Missing } from "./transaction/table.js";
 import { decideInside } from "./transaction/transaction.js";
-import { type Wishes, wishesOf } from "./transaction/wishes.js";
 import { Overtaken } from "./transaction/write.js";
 
 const triesMax = 6;

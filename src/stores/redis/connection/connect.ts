@@ -31,8 +31,8 @@ async function connectToMaster(driver: Driver, { hosts, master, tls }: RedisAddr
     return await masterAt(driver, { host: String(found[0]), port: Number(found[1]) }, login);
   });
   const first = await Promise.any(leads).catch((error: AggregateError) => {
-    const said = hosts.map(({ host, port }, i) => `${host}:${port}: ${String((error.errors[i] as Error).message)}`);
-    throw new UnreachableError(`[onceflow] [redis] no sentinel returned a master that can be used: ${said.join("; ")}`, error);
+    const problems = hosts.map(({ host, port }, i) => `${host}:${port}: ${String((error.errors[i] as Error).message)}`);
+    throw new UnreachableError(`[onceflow] [redis] no sentinel returned a master that can be used: ${problems.join("; ")}`, error);
   });
   for (const lead of leads)
     lead.then(

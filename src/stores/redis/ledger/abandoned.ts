@@ -54,10 +54,10 @@ export class AbandonedRecords {
       const last = this.#lookedTo.get(head);
       return { key: `${head}names`, args: [until, last === undefined ? "-" : `(${last}`] };
     });
-    const said = await askScript(this.#connection, seeking, items, { what: "a purge" });
+    const results = await askScript(this.#connection, seeking, items, { what: "a purge" });
     const found: string[] = [];
     for (const [i, head] of heads.entries()) {
-      const [last = "", ...rows] = (said[i]?.reply ?? []) as string[];
+      const [last = "", ...rows] = (results[i]?.reply ?? []) as string[];
       const isAll = rows.length <= limit - found.length;
       found.push(...rows.slice(0, limit - found.length));
       if (!isAll) continue;

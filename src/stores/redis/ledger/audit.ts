@@ -2,7 +2,7 @@ import type { RecordId } from "../../../core/ledger/record.js";
 import type { AuditEntry, AuditedEntry } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
-import { askScript, type Said } from "../scripts/call.js";
+import { askScript, type ScriptResult } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 
 /** Keeps the newest thousand audit entries of a key. Does not create a log for a record that was already purged. */
@@ -36,8 +36,8 @@ export async function appendAudit(connection: Connection, layout: Layout, entrie
 
 export async function readAudit(connection: Connection, layout: Layout, { scope, key }: RecordId, limit: number): Promise<AuditedEntry[]> {
   const item = { key: layout.besideOf({ scope, key }, "u"), args: [String(limit)] };
-  const [said] = await askScript(connection, reading, [item], { what: "a read" });
-  return ((said as Said).reply as string[]).map((text) => {
+  const [result] = await askScript(connection, reading, [item], { what: "a read" });
+  return ((result as ScriptResult).reply as string[]).map((text) => {
     const entry = text.indexOf("[");
     const [owner, answer, attempt] = JSON.parse(text.slice(entry)) as [string, AuditEntry["answer"], number];
     return { scope, key, owner, answer, attempt, at: Number(text.slice(0, entry)) };

@@ -7,7 +7,7 @@ import type { Verdicted } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { RedisLink } from "../connection/link.js";
 import type { Layout } from "../layout.js";
-import { callScript, type Said } from "../scripts/call.js";
+import { callScript, type ScriptResult } from "../scripts/call.js";
 import { flushScript, shortBytesMax } from "../scripts/flush.js";
 import { script } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
@@ -23,14 +23,14 @@ export async function flush(connection: Connection, link: RedisLink, layout: Lay
     // A server that is out of memory refuses a call with a begin in it, but accepts renewals: so they go into separate calls.
     ...(operation.verb === "renew" ? { group: "renew" } : {}),
   }));
-  const said = await callScript(connection, link, flushing, items, { what: "a flush" });
+  const results = await callScript(connection, link, flushing, items, { what: "a flush" });
   // The server's error may be caused by one operation of the call: throw it, so that they are sent again one by one.
-  const answered = said.find((one) => one instanceof Error && !isConnectionLoss(one));
+  const answered = results.find((one) => one instanceof Error && !isConnectionLoss(one));
   if (answered !== undefined) throw answered;
-  return said.map((one, i) => (one instanceof Error ? one : judge(operations[i] as Operation, one)));
+  return results.map((one, i) => (one instanceof Error ? one : judge(operations[i] as Operation, one)));
 }
 
-function judge(operation: Operation, { now, reply }: Said): Verdicted {
+function judge(operation: Operation, { now, reply }: ScriptResult): Verdicted {
   if (typeof reply === "string") return { answer: { kind: "renewed", leaseUntil: Number(reply) }, record: undefined, now };
   const granted = Array.isArray(reply) ? Number(reply[0]) === 1 : Number(reply) === 1;
   if (granted && operation.verb !== "begin") return { answer: { kind: "settled" }, record: undefined, now };

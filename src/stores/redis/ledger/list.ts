@@ -82,7 +82,7 @@ async function nextNames(connection: Connection, { heads }: Layout, { from, with
   const count = Math.ceil((wanted / heads.length) * 2) + 4;
   const look = prefix === "" && state === "" ? count : Math.max(count, lookMax);
   const args = [from, within, prefix, state, String(count), String(look)];
-  const said = await askScript(
+  const results = await askScript(
     connection,
     paging,
     heads.map((head) => ({ key: `${head}names`, args })),
@@ -90,7 +90,7 @@ async function nextNames(connection: Connection, { heads }: Layout, { from, with
   );
   const names: Buffer[] = [];
   let upTo: Buffer | undefined;
-  for (const { reply } of said) {
+  for (const { reply } of results) {
     const [end = "", ...found] = reply as string[];
     for (const name of found) names.push(Buffer.from(name));
     const last = end === "" ? undefined : Buffer.from(end);

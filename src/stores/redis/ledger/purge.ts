@@ -104,9 +104,9 @@ async function overRows({ connection, layout }: PurgedStore, until: string, limi
 async function purgeRows({ connection, layout }: PurgedStore, rows: readonly string[], until: string): Promise<number> {
   if (rows.length === 0) return 0;
   const items = rows.map((row) => ({ key: layout.recordOfRow(row), args: [until], also: layout.besideRow(row) }));
-  const said = await callScript(connection, await connection.link(), purging, items, { what });
+  const results = await callScript(connection, await connection.link(), purging, items, { what });
   // Records of a slot that is being moved are purged after the move. The others do not wait for them.
-  return said.reduce((sum, one) => {
+  return results.reduce((sum, one) => {
     if (one instanceof Error && !isOnBothSides(one)) throw one;
     return one instanceof Error ? sum : sum + Number(one.reply);
   }, 0);

@@ -2,7 +2,7 @@ import type { AttemptEntry, RecordId, Verdict } from "../../../core/ledger/recor
 import type { AttemptsQuery, Reading } from "../../../core/store/store.js";
 import type { Connection } from "../connection/connection.js";
 import type { Layout } from "../layout.js";
-import { askScript, type Said } from "../scripts/call.js";
+import { askScript, type ScriptResult } from "../scripts/call.js";
 import { forEachKey } from "../scripts/script.js";
 import { type Fields, toRecord } from "./record.js";
 
@@ -23,16 +23,16 @@ const readingAttempts = forEachKey(
 /** Reads records in the order of `ids`; undefined for a record that does not exist. */
 export async function readRecords(connection: Connection, layout: Layout, ids: readonly RecordId[]): Promise<(Reading | undefined)[]> {
   const items = ids.map((id) => ({ key: layout.recordOf(id), args: [], also: [layout.besideOf(id, "o")] }));
-  const said = await askScript(connection, reading, items, { what: "a read" });
-  return said.map(({ now, reply }, i) =>
+  const results = await askScript(connection, reading, items, { what: "a read" });
+  return results.map(({ now, reply }, i) =>
     Array.isArray(reply) ? { record: toRecord(ids[i] as RecordId, reply as Fields), now } : undefined,
   );
 }
 
 export async function readAttempts(connection: Connection, layout: Layout, query: AttemptsQuery): Promise<AttemptEntry[]> {
   const item = { key: layout.besideOf(query, "a"), args: [String(query.afterAttempt), String(query.limit)] };
-  const [said] = await askScript(connection, readingAttempts, [item], { what: "a read" });
-  return ((said as Said).reply as string[]).map(toEntry);
+  const [result] = await askScript(connection, readingAttempts, [item], { what: "a read" });
+  return ((result as ScriptResult).reply as string[]).map(toEntry);
 }
 
 function toEntry(text: string): AttemptEntry {

@@ -18,7 +18,7 @@ export interface Item {
 }
 
 /** A script's reply for one item, and the server's time. */
-export interface Said {
+export interface ScriptResult {
   readonly now: number;
   readonly reply: unknown;
 }
@@ -49,21 +49,21 @@ export async function callScript(
   script: Script,
   items: readonly Item[],
   { what }: ScriptOptions,
-): Promise<(Said | Error)[]> {
-  const said: (Said | Error)[] = new Array(items.length);
+): Promise<(ScriptResult | Error)[]> {
+  const results: (ScriptResult | Error)[] = new Array(items.length);
   const run = async (call: Call): Promise<void> => {
     try {
       const replies = (await connection.answer(link, what, evaluate(link, script, call.items))) as unknown[];
       assert(Array.isArray(replies) && replies.length === call.items.length + 1, "a script answers every item");
       const now = Number(replies[0]);
-      for (const [i, index] of call.indexes.entries()) said[index] = { now, reply: replies[i + 1] };
+      for (const [i, index] of call.indexes.entries()) results[index] = { now, reply: replies[i + 1] };
     } catch (error) {
       if (call.items.length > 1 && isOnBothSides(error)) await Promise.all(singles(call).map(run));
-      else for (const index of call.indexes) said[index] = error as Error;
+      else for (const index of call.indexes) results[index] = error as Error;
     }
   };
   await Promise.all(callsOf(script, items, link.cluster).map(run));
-  return said;
+  return results;
 }
 
 /** Whether the declared keys are on both sides of a slot that is being moved. */
@@ -76,10 +76,15 @@ function singles({ items, indexes }: Call): Call[] {
 }
 
 /** For reads: returns all replies, or throws the first error. */
-export async function askScript(connection: Connection, script: Script, items: readonly Item[], options: ScriptOptions): Promise<Said[]> {
+export async function askScript(
+  connection: Connection,
+  script: Script,
+  items: readonly Item[],
+  options: ScriptOptions,
+): Promise<ScriptResult[]> {
   if (items.length === 0) return [];
-  const said = await callScript(connection, await connection.link(), script, items, options);
-  return said.map((one) => {
+  const results = await callScript(connection, await connection.link(), script, items, options);
+  return results.map((one) => {
     if (one instanceof Error) throw one;
     return one;
   });

@@ -1,4 +1,4 @@
-// Made of the .sql files beside it by scripts/build-migrations.mjs (npm run build). Edit those.
+// Generated from the .sql files in this folder by scripts/build-migrations.mjs (npm run build). Edit those.
 
 /** The migrations in their order: the first one is version 1 of the schema. */
 export const migrations: readonly string[] = [
@@ -270,5 +270,13 @@ CREATE TABLE onceflow_run_workers (
   seen_at INTEGER NOT NULL,
   lease_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+`,
+  // 008-reach.sql
+  `
+-- Packets of flows with joins say which ports of joins they may still fill: JSON. They are found by their execution, and are not
+-- bundled. Other packets have NULL here, and are not in the index.
+
+ALTER TABLE onceflow_packets ADD COLUMN reach TEXT;
+CREATE INDEX onceflow_packets_reach ON onceflow_packets (execution, state, reach) WHERE reach IS NOT NULL;
 `,
 ];

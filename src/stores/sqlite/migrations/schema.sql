@@ -1,4 +1,4 @@
--- What the migrations beside this file come to. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
+-- The schema after all migrations in this folder. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
 
 CREATE TABLE onceflow_additions (
   version INTEGER PRIMARY KEY
@@ -128,7 +128,8 @@ CREATE TABLE onceflow_packets (
   note TEXT,
   parts TEXT,
   history TEXT,
-  payload TEXT NOT NULL
+  payload TEXT NOT NULL,
+  reach TEXT
 ) STRICT;
 CREATE TABLE onceflow_queues (
   no INTEGER PRIMARY KEY,
@@ -219,6 +220,7 @@ CREATE INDEX onceflow_packets_expiry ON onceflow_packets (expires_at) WHERE expi
 CREATE INDEX onceflow_packets_key ON onceflow_packets (key_scope, key, created_at) WHERE hold = 'key';
 CREATE INDEX onceflow_packets_lane ON onceflow_packets (queue, lane, place) WHERE place IS NOT NULL;
 CREATE INDEX onceflow_packets_queue ON onceflow_packets (owner, queue, due_at) WHERE state IN ('due', 'held', 'part');
+CREATE INDEX onceflow_packets_reach ON onceflow_packets (execution, state, reach) WHERE reach IS NOT NULL;
 CREATE INDEX onceflow_packets_stay ON onceflow_packets (execution, state) WHERE state IN ('part', 'kept', 'dead');
 CREATE UNIQUE INDEX onceflow_queues_name ON onceflow_queues (flow, queue);
 CREATE INDEX onceflow_records_doubt ON onceflow_records (scope, key) WHERE state = 'unknown' OR (state = 'running' AND effect IN ('reconcile', 'atMostOnce'));

@@ -1,5 +1,6 @@
 import type { PacketKey } from "../../../core/packets/packet.js";
 import type { PacketRow, QueueId } from "../../../core/packets/rules/table.js";
+import { reachIn, reachText } from "../../shared/census-book.js";
 import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
 import { text } from "../runs/row.js";
@@ -33,6 +34,7 @@ interface Columns {
   readonly parts: string | null;
   readonly history: string | null;
   readonly payload: string;
+  readonly reach: string | null;
 }
 
 /** The columns of each member that can change. */
@@ -53,12 +55,12 @@ const columnsOf: { readonly [Member in keyof PacketRow]?: (row: PacketRow) => Pa
 
 const columns = [
   ...["no", "queue", "state", "owner", "attempt", "since", "crashes", "due_at", "execution", "created_at", "hold", "lane", "place"],
-  ...["dead_blocks", "key_scope", "key", "key_about", "node", "part", "letter", "parts", "history", "payload"],
+  ...["dead_blocks", "key_scope", "key", "key_about", "node", "part", "letter", "parts", "history", "payload", "reach"],
 ];
 
 /** A new row is not a dead letter and has no note. */
 const insertPacket = `INSERT INTO onceflow_packets (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`;
-/** For most packets: those without key, lane and parts. Binding fewer values is faster. */
+/** For most packets: those without key, lane, parts and reach. Binding fewer values is faster. */
 const insertPlain = `INSERT INTO onceflow_packets
   (no, queue, state, owner, attempt, since, crashes, due_at, execution, created_at, dead_blocks, letter, payload)
   VALUES (?, ?, 'due', ?, ?, 0, 0, ?, ?, ?, 0, ?, ?)`;
@@ -73,8 +75,8 @@ export function insertRow(sql: Prepared, row: PacketRow, queue: number): void {
   sql(insertPlain).run(no, queue, owner, attempt, dueAt, execution, createdAt, letterText(letter), text(payload));
 }
 
-function isPlain({ state, key, lane, part, parts, history }: PacketRow): boolean {
-  return state === "due" && key === null && lane === null && part === null && parts === null && history === null;
+function isPlain({ state, key, lane, part, parts, history, reach }: PacketRow): boolean {
+  return state === "due" && key === null && lane === null && part === null && parts === null && history === null && reach === null;
 }
 
 function bindPacket(row: PacketRow, queue: number): SqliteValue[] {
@@ -83,7 +85,7 @@ function bindPacket(row: PacketRow, queue: number): SqliteValue[] {
   const start = [no, queue, state, owner, attempt, since, crashes, dueAt, execution, createdAt, hold, text(lane), place];
   const keyed =
     key === null ? [null, null, null] : [text(key.scope), text(key.key), json([key.fingerprint, key.retentionMs, key.onMismatch])];
-  const end = [text(part?.node ?? null), json(part), letterText(letter), json(parts), text(history), text(payload)];
+  const end = [text(part?.node ?? null), json(part), letterText(letter), json(parts), text(history), text(payload), reachText(row.reach)];
   return [...start, deadBlocks ? 1 : 0, ...keyed, ...end];
 }
 
@@ -121,6 +123,7 @@ export function toPacketRow(found: unknown, { flow, queue }: QueueId): PacketRow
     deadBlocks: row.dead_blocks === 1,
     part: parsed(row.part),
     letter: parsed(row.letter),
+    reach: reachIn(row.reach),
   };
 }
 

@@ -1,7 +1,16 @@
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../../core/ledger/record.js";
 import type { ExecutionNote, FlowState } from "../../../core/packets/packet.js";
 import { untilWoken } from "../../../core/packets/rules/lane.js";
-import type { ExecutionChange, ExecutionRow, ExecutionSums, PacketRow, PacketTable, QueueId } from "../../../core/packets/rules/table.js";
+import type {
+  Census,
+  ExecutionChange,
+  ExecutionRow,
+  ExecutionSums,
+  PacketRow,
+  PacketTable,
+  QueueId,
+} from "../../../core/packets/rules/table.js";
+import { CensusBook, reachIn } from "../../shared/census-book.js";
 import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
 import { storeNow, text } from "../runs/row.js";
@@ -20,9 +29,9 @@ const stays = "state IN ('part', 'kept', 'dead')";
 const inLane = "queue = ? AND lane = ? AND place IS NOT NULL";
 
 const selectPacket = `${from} no = ?`;
-const selectSame = "SELECT 1 FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ?";
+const selectSame = "SELECT 1 FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ? AND created_at = ?";
 const removePacket = "DELETE FROM onceflow_packets WHERE no = ?";
-const removeOwned = "DELETE FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ?";
+const removeOwned = "DELETE FROM onceflow_packets WHERE no = ? AND owner = ? AND attempt = ? AND created_at = ?";
 const selectDue = `${from} owner IS NULL AND queue = ? AND due_at <= ? AND ${live} ORDER BY due_at, no LIMIT ?`;
 const selectNextDue = `SELECT min(due_at) AS at FROM onceflow_packets WHERE owner IS NULL AND queue = ? AND ${live}`;
 const selectOwned = `${from} owner = ? AND ${live}`;
@@ -32,6 +41,8 @@ const selectHeld = `${from} key_scope = ? AND key = ? AND hold = 'key' ORDER BY 
 /** The LIMIT is a literal: SQLite recompiles a statement with a bound LIMIT for every value, which costs more than running it. */
 const selectFirstHeld = `${selectHeld} LIMIT 1`;
 const selectParts = `${from} execution = ? AND state = 'part' AND ${stays} ORDER BY created_at, no`;
+const selectCensus = `SELECT state, reach, count(*) AS count FROM onceflow_packets
+  WHERE execution = ? AND reach IS NOT NULL GROUP BY state, reach`;
 const removeKept = `DELETE FROM onceflow_packets WHERE execution = ? AND state = 'kept' AND ${stays}`;
 const selectFlow = "SELECT state FROM onceflow_flows WHERE flow = ?";
 const selectWorker = "SELECT lease_until AS until FROM onceflow_workers WHERE no = ?";
@@ -41,7 +52,10 @@ const removeWorker = "DELETE FROM onceflow_workers WHERE no = ?";
 
 /** What this process caches from one transaction to the next. */
 export interface PacketHints {
-  /** Rows that its workers own, as they were claimed. (owner, attempt) is never reused, so a row that still has both is unchanged. */
+  /**
+   * Rows that its workers own, as they were claimed. A row that still has its owner, attempt and creation time is unchanged. The time
+   * differs if a send is repeated after its execution was purged: it inserts the same packet again.
+   */
   readonly owned: Remembered<PacketRow>;
   /** The records of these packets' keys, as the packets began them. */
   readonly begun: Remembered<LedgerRecord>;
@@ -91,7 +105,7 @@ export class SqlitePacketTable implements PacketTable {
     const bundled = this.#bundles?.cached(no);
     if (bundled !== undefined) return bundled;
     const known = this.#owned?.get(no);
-    if (known !== undefined && this.#sql(selectSame).get(no, known.owner, known.attempt) !== undefined) return known;
+    if (known !== undefined && this.#sql(selectSame).get(no, known.owner, known.attempt, known.createdAt) !== undefined) return known;
     return this.#row(this.#sql(selectPacket).get(no)) ?? this.#bundles?.find(no);
   }
 
@@ -121,7 +135,7 @@ export class SqlitePacketTable implements PacketTable {
     if (bundled !== undefined) return bundled;
     const known = this.#owned?.get(no);
     if (known?.owner !== worker || known.attempt !== attempt) return undefined;
-    if (Number(this.#sql(removeOwned).run(no, worker, attempt).changes) === 0) return undefined;
+    if (Number(this.#sql(removeOwned).run(no, worker, attempt, known.createdAt).changes) === 0) return undefined;
     this.#owned?.delete(no);
     return known;
   }
@@ -161,6 +175,13 @@ export class SqlitePacketTable implements PacketTable {
     if (this.#withoutParts === execution) return [];
     const rows = this.#rows(this.#sql(selectParts).all(execution));
     return node === undefined ? rows : rows.filter(({ part }) => part?.node === node);
+  }
+
+  census(execution: number): Census {
+    const book = new CensusBook();
+    const groups = this.#sql(selectCensus).all(execution) as { state: PacketRow["state"]; reach: string; count: number }[];
+    for (const { state, reach, count } of groups) book.add({ execution, state, reach: reachIn(reach) }, count);
+    return book.of(execution);
   }
 
   record(id: RecordId): LedgerRecord | undefined {

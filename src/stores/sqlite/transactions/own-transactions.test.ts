@@ -43,7 +43,7 @@ test("a write whose inner write was rolled back can be rolled back as a whole", 
   expect(numbers()).toEqual([1]);
 });
 
-test("what was cached of a write is discarded when the outer one is rolled back", () => {
+test("the cache of a write is discarded when the outer transaction is rolled back", () => {
   const { transactions, add, numbers } = fresh();
   const forgotten: string[] = [];
   expect(() =>

@@ -6,8 +6,8 @@ import { beginOf, completed, countKinds, dayMs, expectKind, free, membersOf, sen
 
 const crowd = 50;
 
-function all(stores: readonly Store[], said: Partial<Begin> = {}): Promise<Answer[]> {
-  return Promise.all(Array.from({ length: crowd }, (_, i) => send(stores[i % stores.length] as Store, beginOf(said))));
+function all(stores: readonly Store[], fields: Partial<Begin> = {}): Promise<Answer[]> {
+  return Promise.all(Array.from({ length: crowd }, (_, i) => send(stores[i % stores.length] as Store, beginOf(fields))));
 }
 
 /** One caller started the attempt with this number; all others got "running" with the same number. */

@@ -96,7 +96,7 @@ export const groupCommit: ContractGroup = {
     contractCase("a refused begin does not decide the answers of later begins in the same turn", async (scene) => {
       const store = await scene.store();
       const together = async (...begins: readonly Partial<Begin>[]) =>
-        (await Promise.all(begins.map((said) => send(store, beginOf(said))))).map(({ kind }) => kind);
+        (await Promise.all(begins.map((fields) => send(store, beginOf(fields))))).map(({ kind }) => kind);
       const [a, b] = [{ fingerprint: "a" }, { fingerprint: "b" }];
       await startAndSettle(store, beginOf(a), free);
       assert.deepEqual(await together(b, a, a, b), ["mismatch", "started", "running", "mismatch"]);

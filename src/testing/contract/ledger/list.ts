@@ -82,7 +82,7 @@ export const listing: ContractGroup = {
         );
       }
       assert.equal((await allOf(scene, { scope: "a", limit: 2 })).length, 5);
-      assert.equal((await allOf(scene, { scope: "nobody" })).length, 0);
+      assert.equal((await allOf(scene, { scope: "missing" })).length, 0);
     }),
 
     contractCase("by key prefix, without wildcard characters", async (scene) => {

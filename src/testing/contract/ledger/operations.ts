@@ -14,7 +14,7 @@ export function newOwner(): string {
 }
 
 /** A begin with a long lease and a retention of one day, unless given otherwise. */
-export function beginOf(said: Partial<Begin> = {}): Begin {
+export function beginOf(fields: Partial<Begin> = {}): Begin {
   return {
     verb: "begin",
     scope: "",
@@ -28,7 +28,7 @@ export function beginOf(said: Partial<Begin> = {}): Begin {
     reconcileAfterMs: 0,
     over: null,
     progress: null,
-    ...said,
+    ...fields,
   };
 }
 

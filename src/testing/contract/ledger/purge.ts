@@ -123,11 +123,11 @@ export const purging: ContractGroup = {
     contractCase("after its retention the result is removed, and the tombstone stays until the horizon", async (scene) => {
       const store = await scene.store();
       const within = { retentionMs: 0, horizonMs: dayMs };
-      const said = { ...within, fingerprint: "a" };
-      await startAndSettle(store, beginOf({ ...said, key: "completed" }), completed("secret"));
-      await startAndSettle(store, beginOf({ ...said, key: "failed" }), failed);
-      await startAndSettle(store, beginOf({ ...said, key: "free" }), free);
-      await startAndSettle(store, beginOf({ ...said, key: "not kept" }), { state: "completed", outcome: null });
+      const fields = { ...within, fingerprint: "a" };
+      await startAndSettle(store, beginOf({ ...fields, key: "completed" }), completed("secret"));
+      await startAndSettle(store, beginOf({ ...fields, key: "failed" }), failed);
+      await startAndSettle(store, beginOf({ ...fields, key: "free" }), free);
+      await startAndSettle(store, beginOf({ ...fields, key: "not kept" }), { state: "completed", outcome: null });
       assert.equal(await store.purge({ limit }), 2);
       assert.equal(await store.purge({ limit }), 0);
       for (const [key, answer] of [

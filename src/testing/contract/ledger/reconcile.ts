@@ -5,7 +5,7 @@ import { type Asked, once } from "./once.js";
 import { beginOf, countKinds, dayMs, expectKind, free, idOf, send, start, startAndSettle, unknown } from "./operations.js";
 
 const effect = "reconcile";
-const begin = (said = {}) => beginOf({ effect, ...said });
+const begin = (fields = {}) => beginOf({ effect, ...fields });
 
 /** Options of an operation whose `reconcile` gives this answer. */
 function asking(answer: Reconciled<string>, asked: ReconcileRequest<string>[] = []): Asked<string, string> {

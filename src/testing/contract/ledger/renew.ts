@@ -23,7 +23,7 @@ export const renew: ContractGroup = {
       expectKind(await send(store, beginOf()), "running");
     }),
 
-    contractCase("what is settled cannot be renewed, and the settlement stays as it is", async (scene) => {
+    contractCase("a settled attempt cannot be renewed, and its outcome does not change", async (scene) => {
       const store = await scene.store();
       const held = await start(store, beginOf());
       await settle(store, held, completed("done"));

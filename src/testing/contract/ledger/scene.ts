@@ -87,7 +87,7 @@ export class Scene {
   async until(what: string, look: () => Promise<boolean>): Promise<void> {
     const startedAt = performance.now();
     while (!(await look())) {
-      assert.ok(performance.now() - startedAt < waitMsMax, `waited ${waitMsMax} ms in vain until ${what}`);
+      assert.ok(performance.now() - startedAt < waitMsMax, `timed out after ${waitMsMax} ms waiting until ${what}`);
       await this.pass(2);
     }
   }

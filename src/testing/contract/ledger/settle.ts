@@ -96,10 +96,10 @@ export const settling: ContractGroup = {
 
     contractCase("without a record, settle and renew are refused and create none", async (scene) => {
       const store = await scene.store();
-      const nobody = { begin: beginOf(), attempt: 1 };
-      for (const to of ways) assert.equal(expectKind(await send(store, settleOf(nobody, to)), "stale").record, undefined);
-      assert.equal(expectKind(await send(store, renewOf(nobody)), "stale").record, undefined);
-      assert.equal(await store.read(nobody.begin), undefined);
+      const neverStarted = { begin: beginOf(), attempt: 1 };
+      for (const to of ways) assert.equal(expectKind(await send(store, settleOf(neverStarted, to)), "stale").record, undefined);
+      assert.equal(expectKind(await send(store, renewOf(neverStarted)), "stale").record, undefined);
+      assert.equal(await store.read(neverStarted.begin), undefined);
     }),
 
     contractCase("a settled record has its time, owner, outcome and expiry", async (scene) => {

@@ -139,7 +139,7 @@ export const joining: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution), [0, 0, 1, true]);
     }),
 
-    packetCase("two parts that are dead letters are joined when both are re-injected, and the execution goes on", async (scene) => {
+    packetCase("two parts that are dead letters are joined when both are re-injected, and the execution continues", async (scene) => {
       const hand = await handOf(scene);
       const execution = await hand.trigger({ join: a, payload: '"a"' });
       const [part] = numbersOf(await hand.store.packets.deadLetters({ limit: 1 }));

@@ -9,9 +9,9 @@ const key = keyOf("k");
 const recordOf = (scene: Scene) => scene.record(key);
 
 /** One packet holds the key and another one waits for it; each belongs to its own execution. */
-async function oneAndHeld(scene: Scene, held: Partial<typeof key> = {}, said: Partial<typeof key> = {}) {
+async function oneAndHeld(scene: Scene, held: Partial<typeof key> = {}, fields: Partial<typeof key> = {}) {
   const hand = await handOf(scene);
-  const first = await hand.trigger({ key: { ...key, ...said } });
+  const first = await hand.trigger({ key: { ...key, ...fields } });
   const packet = await hand.take();
   const second = await hand.trigger({ key: { ...key, ...held } });
   assert.deepEqual((await hand.claim()).claimed, []);

@@ -80,7 +80,7 @@ export const lettering: ContractGroup = {
       assert.deepEqual(await list({ name: "a" }), made.slice(4));
       assert.deepEqual(await list({ name: "a", flow: "other" }), made.slice(5, 6));
       assert.deepEqual(await list({ name: "c" }), []);
-      assert.deepEqual(await list({ flow: "nobody's" }), []);
+      assert.deepEqual(await list({ flow: "missing" }), []);
       const paged: number[] = [];
       for (let before: { at: number; no: number } | undefined; ; ) {
         const page = await deadLetters({ limit: 2, ...(before && { before }) });
@@ -92,7 +92,7 @@ export const lettering: ContractGroup = {
       assert.deepEqual(paged, made);
     }),
 
-    packetCase("a purge removes expired letters, and the packets that they blocked go on", async (scene) => {
+    packetCase("a purge removes expired dead letters, and the packets that they blocked become due", async (scene) => {
       const hand = await handOf(scene);
       const lane = { name: "lane", deadBlocks: true };
       const short = await hand.sendAndClaim({ lane, letter: { name: "short", retentionMs: shortMs } });

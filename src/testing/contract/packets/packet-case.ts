@@ -21,7 +21,7 @@ export function handOf(scene: Scene): Promise<Hand> {
 
 /** The time of the store's clock: an empty claim returns it, too. */
 export async function timeOf(hand: Hand): Promise<number> {
-  const { now, claimed } = await hand.claimFrom("nobody's");
+  const { now, claimed } = await hand.claimFrom("an unused queue");
   assert.equal(claimed.length, 0);
   return now;
 }

@@ -7,6 +7,7 @@ import { keying } from "./keys.js";
 import { ordering } from "./lanes.js";
 import { lettering } from "./letters.js";
 import { racingPackets } from "./races.js";
+import { releasing } from "./releases.js";
 import { sending } from "./send.js";
 import { together } from "./together.js";
 import { resting, working } from "./workers.js";
@@ -29,6 +30,7 @@ export const packetContract: readonly ContractGroup[] = [
   keying,
   ordering,
   joining,
+  releasing,
   executing,
   lettering,
   alertingOfLetters,

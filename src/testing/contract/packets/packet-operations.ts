@@ -42,7 +42,7 @@ export class Hand {
     return this.no * numbersPerWorker + this.#count;
   }
 
-  packet(said: Partial<NewPacket> = {}): NewPacket {
+  packet(fields: Partial<NewPacket> = {}): NewPacket {
     return {
       no: this.number(),
       flow,
@@ -55,12 +55,12 @@ export class Hand {
       letter,
       delayMs: 0,
       claim: false,
-      ...said,
+      ...fields,
     };
   }
 
-  execution(said: Partial<NewExecution> = {}): NewExecution {
-    return { no: this.number(), flow, entry: "entry", input: '"input"', key: null, retentionMs: dayMs, ...said };
+  execution(fields: Partial<NewExecution> = {}): NewExecution {
+    return { no: this.number(), flow, entry: "entry", input: '"input"', key: null, retentionMs: dayMs, ...fields };
   }
 
   sendOf(packets: readonly NewPacket[], execution: NewExecution | null = null): SendPackets {
@@ -73,8 +73,8 @@ export class Hand {
   }
 
   /** Sends one packet and claims it in the same commit. */
-  async sendAndClaim(said: Partial<NewPacket> = {}): Promise<PacketRecord> {
-    const [placed] = await this.send(this.packet({ ...said, claim: true }));
+  async sendAndClaim(fields: Partial<NewPacket> = {}): Promise<PacketRecord> {
+    const [placed] = await this.send(this.packet({ ...fields, claim: true }));
     assert.equal(placed?.kind, "claimed", `placed ${JSON.stringify(placed)}`);
     return (placed as Extract<Placed, { kind: "claimed" }>).packet;
   }
@@ -87,12 +87,12 @@ export class Hand {
   }
 
   async begin(execution: NewExecution, ...packets: readonly Partial<NewPacket>[]): Promise<PacketAnswer & { kind: "packetsSent" }> {
-    const made = packets.map((said) => this.packet({ execution: execution.no, ...said }));
+    const made = packets.map((fields) => this.packet({ execution: execution.no, ...fields }));
     return expectAnswer(await submit(this.store, this.sendOf(made, execution)), "packetsSent");
   }
 
-  claim(said: Partial<PacketClaimQuery> = {}): Promise<PacketClaims> {
-    return this.store.packets.claim({ worker: this.no, queues: [{ flow, queue, limit: 1000 }], limit: 1000, ...said });
+  claim(fields: Partial<PacketClaimQuery> = {}): Promise<PacketClaims> {
+    return this.store.packets.claim({ worker: this.no, queues: [{ flow, queue, limit: 1000 }], limit: 1000, ...fields });
   }
 
   /** Claims from these queues of the default flow. */
@@ -135,13 +135,13 @@ export function retry(delayMs = 0, history: string | null = null): PacketOutcome
   return { kind: "retry", delayMs, history };
 }
 
-export function keyOf(key: string, said: Partial<PacketKey> = {}): PacketKey {
-  return { scope: "packets", key, fingerprint: null, retentionMs: dayMs, onMismatch: "acknowledge", ...said };
+export function keyOf(key: string, fields: Partial<PacketKey> = {}): PacketKey {
+  return { scope: "packets", key, fingerprint: null, retentionMs: dayMs, onMismatch: "acknowledge", ...fields };
 }
 
 /** A join of the ports a and b of a node, with a timeout that is longer than every case. */
-export function partOf(port: string, said: Partial<NewPart> = {}): NewPart {
-  return { node: "join", port, ports: ["a", "b"], waitMs: longMs, ...said };
+export function partOf(port: string, fields: Partial<NewPart> = {}): NewPart {
+  return { node: "join", port, ports: ["a", "b"], waitMs: longMs, ...fields };
 }
 
 export function submit(store: Store, operation: PacketOperation): Promise<PacketAnswer> {

@@ -210,7 +210,7 @@ export const racingPackets: ContractGroup = {
       needsTransactions,
     ),
 
-    packetCase("the greatest number that a worker can give comes back as it is", async (scene) => {
+    packetCase("the highest packet number of a worker is read back unchanged", async (scene) => {
       const hand = await handOf(scene);
       const no = (2 ** 22 - 1) * numbersPerWorker + numbersPerWorker - 1;
       await hand.send(hand.packet({ no }));

@@ -90,7 +90,7 @@ export const sending: ContractGroup = {
       assert.deepEqual(numbersOf((await hand.claim()).claimed), [packets[0]?.no, packets[3]?.no]);
     }),
 
-    packetCase("the same send, sent again, is recognised, and its sender keeps what it claimed", async (scene) => {
+    packetCase("the same send, sent again, is recognised, and its sender keeps the packets that it claimed", async (scene) => {
       const hand = await handOf(scene);
       const send = hand.sendOf([hand.packet({ claim: true }), hand.packet()]);
       await submit(hand.store, send);

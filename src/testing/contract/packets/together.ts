@@ -21,8 +21,8 @@ import {
 } from "./packet-operations.js";
 
 /** Packets that were sent and claimed in one commit: a store may keep them in one row. */
-async function sentTogether(hand: Hand, length: number, said: Partial<NewPacket> = {}): Promise<PacketRecord[]> {
-  return claimedOf(await hand.send(...Array.from({ length }, () => hand.packet({ ...said, claim: true }))));
+async function sentTogether(hand: Hand, length: number, fields: Partial<NewPacket> = {}): Promise<PacketRecord[]> {
+  return claimedOf(await hand.send(...Array.from({ length }, () => hand.packet({ ...fields, claim: true }))));
 }
 
 function claimedOf(placed: readonly Placed[]): PacketRecord[] {

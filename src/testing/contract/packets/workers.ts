@@ -6,9 +6,9 @@ import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
 import { dead, done, flow, Hand, keyOf, kindsOf, numbersOf, packetOf, queue, retry, submit } from "./packet-operations.js";
 
 /** A worker whose lease has expired (`late`), its packet, and the worker that has claimed the packet since (`next`). */
-async function takenOver(scene: Scene, said: Parameters<Hand["packet"]>[0] = {}) {
+async function takenOver(scene: Scene, fields: Parameters<Hand["packet"]>[0] = {}) {
   const [late, next] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
-  const packet = await late.sendAndClaim(said);
+  const packet = await late.sendAndClaim(fields);
   await reach(scene, next, (await timeOf(next)) + shortMs + 1);
   const again = await next.take();
   assert.equal(again.no, packet.no);
@@ -108,13 +108,13 @@ export const working: ContractGroup = {
       assert.equal(await hand.store.packets.packet(packet.no), undefined);
     }),
 
-    packetCase("a worker that was silent, and was not taken over, goes on", async (scene) => {
+    packetCase("a worker that was silent and was not taken over continues", async (scene) => {
       const [hand, clock] = [await Hand.on(await scene.store(), shortMs), await handOf(scene)];
       const packet = await hand.sendAndClaim();
       const until = (await packetOf(hand.store, packet.no)).createdAt + shortMs + 1;
       await scene.until("its lease is over", async () => {
         const { dueAt } = await packetOf(hand.store, packet.no);
-        const { now } = await hand.claimFrom("nobody's");
+        const { now } = await hand.claimFrom("missing");
         if (now < until) await scene.pass(until - now);
         return now >= until && dueAt > 0;
       });

@@ -105,14 +105,14 @@ export const avoiding: ContractGroup = {
       const store = await scene.store();
       const old = newOwner();
       const avoid = { workers: [old], until: (await timeOf(store)) + longMs };
-      for (const [i, said] of [{}, { consumed: 1 }, { hooks: [] }, { events: null }].entries()) {
+      for (const [i, fields] of [{}, { consumed: 1 }, { hooks: [] }, { events: null }].entries()) {
         const id = `run ${i}`;
         await diverge(store, id, avoid);
         const claimed = await take(store, id);
         await post(store, { to: { run: id } });
         assert.deepEqual([claimed.run.avoid, claimed.run.avoidUntil, (await runOf(store, id)).avoid], [[old], avoid.until, [old]]);
-        const owned = "events" in said ? { ...ownedOf(claimed), seq: ownedOf(claimed).seq - 1 } : ownedOf(claimed);
-        await append(store, owned, { ...said, next: released({ wakeAt: 0 }) });
+        const owned = "events" in fields ? { ...ownedOf(claimed), seq: ownedOf(claimed).seq - 1 } : ownedOf(claimed);
+        await append(store, owned, { ...fields, next: released({ wakeAt: 0 }) });
         const { avoid: left, avoidUntil } = await runOf(store, id);
         assert.deepEqual([left, avoidUntil], [[], null]);
         await take(store, id, { owner: old });
@@ -132,7 +132,7 @@ export const avoiding: ContractGroup = {
       assert.deepEqual(await claimedIds(store, { owner: one }), ["run"]);
     }),
 
-    runCase("runs behind many that a worker is to avoid are claimed all the same, in their order", async (scene) => {
+    runCase("runs are claimed in order although many runs that the worker must avoid are due before them", async (scene) => {
       const store = await scene.store();
       const old = newOwner();
       const now = await timeOf(store);
@@ -177,17 +177,17 @@ export const avoiding: ContractGroup = {
       assert.deepEqual([claimed.map(({ run, lapsed }) => [run.id, run.epoch, lapsed]), nextAt], [[["b", 1, false]], null]);
       assert.deepEqual(await runOf(store, "b"), { ...claimed[0]?.run });
       assert.deepEqual(await claimedIds(store, { run: "c", workflows: ["workflow of a"] }), ["c"]);
-      const nobody = await claim(store, { run: "nobody's", workflows: ["workflow of a"] });
-      assert.deepEqual([nobody.claimed.length, nobody.nextAt], [0, null]);
-      assert.ok(nobody.now > 0);
+      const missing = await claim(store, { run: "missing", workflows: ["workflow of a"] });
+      assert.deepEqual([missing.claimed.length, missing.nextAt], [0, null]);
+      assert.ok(missing.now > 0);
     }),
 
     runCase("a claim of one run by id follows the same rules: only when it is due and has no live owner", async (scene) => {
       const store = await scene.store();
       const [owner, old] = [newOwner(), newOwner()];
       const now = await timeOf(store);
-      const one = async (run: string, said: Parameters<typeof claim>[1] = {}) => {
-        const { claimed, nextAt } = await claim(store, { run, workflows: [], ...said });
+      const one = async (run: string, fields: Parameters<typeof claim>[1] = {}) => {
+        const { claimed, nextAt } = await claim(store, { run, workflows: [], ...fields });
         return [claimed.map((each) => each.run.deaths), nextAt];
       };
       await append(store, await begin(store, { id: "asleep" }), { next: released({ wakeAt: now + longMs }) });

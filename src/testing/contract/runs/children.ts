@@ -37,9 +37,9 @@ export const childbearing: ContractGroup = {
         { ...childOf("run", "b"), input: "input of b", retentionMs: null },
       ];
       await append(store, await begin(store), { children });
-      for (const { verb: _, first: __, ...said } of children) {
-        const run = await runOf(other, said.id);
-        assert.deepEqual(run, { ...run, ...said });
+      for (const { verb: _, first: __, ...fields } of children) {
+        const run = await runOf(other, fields.id);
+        assert.deepEqual(run, { ...run, ...fields });
         assert.deepEqual([run.status, run.owner, run.epoch, run.startedAt], ["pending", null, 0, null]);
         assert.ok(run.wakeAt !== null && run.wakeAt <= (await timeOf(store)));
       }
@@ -99,7 +99,7 @@ export const childbearing: ContractGroup = {
       const [claimed] = (await claim(store, { workflows: ["child's"] })).claimed;
       assert.ok(claimed);
       const owned = await append(store, ownedOf(claimed));
-      assert.deepEqual(await claimedIds(store), [], "a child that goes on wakes nobody");
+      assert.deepEqual(await claimedIds(store), [], "a child that has not ended does not wake its parent");
       await append(store, owned, { next: ended() });
       const [parent] = (await claim(store)).claimed;
       assert.deepEqual(

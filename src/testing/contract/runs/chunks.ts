@@ -22,13 +22,13 @@ import {
 } from "./run-operations.js";
 
 /** The first chunk of the default stream by the first attempt of a step, unless given otherwise. */
-function chunkOf(said: Partial<Chunk> = {}): Chunk {
-  return { stream: "default", writer: "step#0", n: 0, attempt: 1, kind: "value", data: '"chunk"', ...said };
+function chunkOf(fields: Partial<Chunk> = {}): Chunk {
+  return { stream: "default", writer: "step#0", n: 0, attempt: 1, kind: "value", data: '"chunk"', ...fields };
 }
 
 /** Chunks of one writer, counted from `from` on. */
-function values(texts: readonly string[], said: Partial<Chunk> = {}, from = 0): Chunk[] {
-  return texts.map((text, i) => chunkOf({ n: from + i, data: JSON.stringify(text), ...said }));
+function values(texts: readonly string[], fields: Partial<Chunk> = {}, from = 0): Chunk[] {
+  return texts.map((text, i) => chunkOf({ n: from + i, data: JSON.stringify(text), ...fields }));
 }
 
 function writeOf({ id, epoch }: Pick<Owned, "id" | "epoch">, chunks: readonly Chunk[]): WriteChunks {
@@ -41,8 +41,8 @@ async function write(store: Store, owned: Owned, chunks: readonly Chunk[]): Prom
 
 const mib = 1024 * 1024;
 
-function chunksOf(store: Store, said: { run?: string; stream?: string; from?: number; limit?: number; bytesMax?: number } = {}) {
-  return store.runs.chunks({ run: "run", stream: "default", from: 0, limit: 1000, bytesMax: 100 * mib, ...said });
+function chunksOf(store: Store, fields: { run?: string; stream?: string; from?: number; limit?: number; bytesMax?: number } = {}) {
+  return store.runs.chunks({ run: "run", stream: "default", from: 0, limit: 1000, bytesMax: 100 * mib, ...fields });
 }
 
 /** The chunks that a reader gets, by position. */
@@ -67,8 +67,8 @@ export const streaming: ContractGroup = {
       await write(store, owned, [...values(["c"], {}, 2), chunkOf({ stream: "more", data: '"other stream"' })]);
       assert.deepEqual(await seen(other), rows(["a", "b", "c"]));
       assert.deepEqual(await seen(other, "more"), rows(["other stream"]));
-      assert.deepEqual(await seen(other, "nobody's"), []);
-      assert.deepEqual(await seen(other, "default", "nobody"), []);
+      assert.deepEqual(await seen(other, "missing"), []);
+      assert.deepEqual(await seen(other, "default", "missing"), []);
     }),
 
     runCase("bytes are kept as bytes, values as text, of any content", async (scene) => {
@@ -183,11 +183,11 @@ export const streaming: ContractGroup = {
       const store = await scene.store();
       const resting = await play(store, { id: "resting" }, released());
       const over = await play(store, { id: "over" });
-      for (const owned of [resting, over, { ...over, id: "nobody" }])
+      for (const owned of [resting, over, { ...over, id: "missing" }])
         expectAnswer(await submit(store, writeOf(owned, values(["x"]))), "overtaken");
       const claimed = await begin(store, { id: "live" });
       expectAnswer(await submit(store, writeOf({ ...claimed, epoch: 2 }, values(["x"]))), "overtaken");
-      for (const run of ["resting", "over", "nobody", "live"]) assert.deepEqual(await seen(store, "default", run), []);
+      for (const run of ["resting", "over", "missing", "live"]) assert.deepEqual(await seen(store, "default", run), []);
     }),
 
     runCase("the end of a stream comes after all chunks of all writers, and closes only its own stream", async (scene) => {
@@ -215,7 +215,7 @@ export const streaming: ContractGroup = {
       const store = await scene.store();
       const owned = await begin(store);
       await write(store, owned, values(numbers(20).map((i) => `${i}`.padStart(1000, "0"))));
-      const places = async (said: Parameters<typeof chunksOf>[1]) => (await chunksOf(store, said)).map(({ index }) => index);
+      const places = async (fields: Parameters<typeof chunksOf>[1]) => (await chunksOf(store, fields)).map(({ index }) => index);
       assert.deepEqual(await places({ from: 5, limit: 3 }), [5, 6, 7]);
       assert.deepEqual(await places({ from: 19, limit: 3 }), [19]);
       assert.deepEqual(await places({ from: 20 }), []);
@@ -232,10 +232,10 @@ export const streaming: ContractGroup = {
       await write(store, owned, values(["a", "b", "c"]));
       assert.equal(await store.runs.tail("run", "default"), 2);
       await append(store, owned, { chunks: [chunkOf({ n: -1, kind: "end", data: null })] });
-      assert.deepEqual([await store.runs.tail("run", "default"), await store.runs.tail("nobody", "default")], [2, -1]);
+      assert.deepEqual([await store.runs.tail("run", "default"), await store.runs.tail("missing", "default")], [2, -1]);
     }),
 
-    runCase("a thousand at once, and long ones", async (scene) => {
+    runCase("a thousand chunks in one write, and long chunks", async (scene) => {
       const store = await scene.store();
       const owned = await begin(store);
       const many = numbers(1000).map(String);

@@ -98,9 +98,7 @@ export const hooking: ContractGroup = {
       const store = await scene.store();
       await begin(store, { id: "first", first: firstOf({ hooks: [hookOf("token")] }) });
       const second = await begin(store, { id: "second", first: firstOf({ hooks: [hookOf("mine")] }) });
-      await unchanged(store, ["first"], () =>
-        append(store, second, { hooks: [{ drop: "token" }, { drop: "nobody's" }, { drop: "mine" }] }),
-      );
+      await unchanged(store, ["first"], () => append(store, second, { hooks: [{ drop: "token" }, { drop: "missing" }, { drop: "mine" }] }));
       assert.equal((await store.runs.hook("token"))?.run, "first");
       assert.equal(await store.runs.hook("mine"), undefined);
     }),
@@ -114,7 +112,7 @@ export const hooking: ContractGroup = {
       assert.deepEqual([(await store.runs.hook("token"))?.run, (await store.runs.hook("token"))?.about], ["second", "new"]);
     }),
 
-    runCase("all hooks of a run are gone with its end, and their tokens free; those of others stay", async (scene) => {
+    runCase("the end of a run removes all its hooks and frees their tokens; hooks of other runs stay", async (scene) => {
       const store = await scene.store();
       await begin(store, { id: "neighbour", first: firstOf({ hooks: [hookOf("neighbour")] }) });
       for (const status of ["completed", "failed", "cancelled"] as const) {

@@ -52,7 +52,7 @@ export const appendingLate: ContractGroup = {
       const parked = await play(store, { id: "parked" }, released({ status: "parked", trouble: "why" }));
       await create(store, { id: "pending" });
       const pending = { id: "pending", owner: newOwner(), epoch: 0, seq: 0 };
-      for (const owned of [running, asleep, parked, pending, { ...pending, id: "nobody's" }])
+      for (const owned of [running, asleep, parked, pending, { ...pending, id: "missing" }])
         expectAnswer(await unchanged(store, [owned.id], () => submit(store, lateOf(owned))), "overtaken");
       const [first = ""] = await eventsOf(store, "running");
       const same = lateOf({ ...running, seq: 0 }, { events: first });
@@ -116,8 +116,8 @@ export const appendingLate: ContractGroup = {
       const owned = await append(store, await append(store, await begin(store)), { next: unsettled(1) });
       const late = await appendLate(store, owned);
       for (const handle of [store, other]) {
-        for (const said of [{}, { events: null }, { consumed: 0 }, { hooks: [], next: ended() }, { next: released() }])
-          expectAnswer(await unchanged(store, ["run"], () => submit(handle, appendOf(late, said))), "overtaken");
+        for (const fields of [{}, { events: null }, { consumed: 0 }, { hooks: [], next: ended() }, { next: released() }])
+          expectAnswer(await unchanged(store, ["run"], () => submit(handle, appendOf(late, fields))), "overtaken");
         expectAnswer(await submit(handle, sendOf()), "ended");
       }
     }),

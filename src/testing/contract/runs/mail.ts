@@ -272,7 +272,7 @@ export const mailing: ContractGroup = {
       assert.deepEqual(await claimedIds(store), []);
     }),
 
-    runCase("mail by run, by several tokens, and what its owner writes, all for one run in one turn", async (scene) => {
+    runCase("mail by run id, mail by several tokens, and an entry of the owner, all for one run in one turn", async (scene) => {
       const store = await scene.store();
       const tokens = numbers(8).map((i) => `token ${i}`);
       const owned = await begin(store, { first: firstOf({ hooks: tokens.map((token) => hookOf(token)) }) });

@@ -325,8 +325,8 @@ export const racing: ContractGroup = {
           );
           assert.deepEqual([run?.status, run?.mail, run?.epoch, hooks.length], ["completed", 3, 1, 0]);
         }
-        const told = await store.runs.mail("parent", 0);
-        assert.deepEqual(told.map(({ about }) => about).sort(), rounds.map(idOf).sort());
+        const received = await store.runs.mail("parent", 0);
+        assert.deepEqual(received.map(({ about }) => about).sort(), rounds.map(idOf).sort());
         assert.equal((await store.runs.list({ status: "pending", limit: 1000 })).length, 3 * rounds.length);
       },
       needsConnections,

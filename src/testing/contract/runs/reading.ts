@@ -58,7 +58,7 @@ export const reading: ContractGroup = {
       assert.equal(await store.runs.load("run"), undefined);
       assert.equal(await store.runs.hook("run"), undefined);
       assert.deepEqual([await store.runs.journal("run", 0, 10), await store.runs.mail("run", 0)], [[], []]);
-      assert.deepEqual(await store.runs.list({ workflow: "nobody's", limit: 10 }), []);
+      assert.deepEqual(await store.runs.list({ workflow: "missing", limit: 10 }), []);
     }),
 
     runCase("the journal after a number, no more than `limit`, and no other run's", async (scene) => {
@@ -79,14 +79,14 @@ export const reading: ContractGroup = {
     runCase("every text field of a run is returned unchanged", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       const text = (what: string) => `${what} ${awkward}`;
-      const said = {
+      const fields = {
         input: text("input"),
         fingerprint: text("print"),
         parent: text("parent"),
         creator: text("creator"),
         workflow: text("work"),
       };
-      let owned = await begin(store, { ...said, first: { ...firstOf({ events: text("events") }), owner: text("owner") } });
+      let owned = await begin(store, { ...fields, first: { ...firstOf({ events: text("events") }), owner: text("owner") } });
       assert.equal((await runOf(other)).owner, text("owner"));
       await post(store, { about: text("about"), payload: text("payload") });
       owned = await append(store, owned, { hooks: [hookOf("token", text("hook"), text("metadata"))], events: "" });
@@ -102,7 +102,7 @@ export const reading: ContractGroup = {
       );
       await append(store, { ...owned, epoch: 2 }, { next: ended("failed", text("output")) });
       const { id: _, output, ...run } = await runOf(other);
-      assert.deepEqual(run, { ...run, ...said });
+      assert.deepEqual(run, { ...run, ...fields });
       assert.equal(output, text("output"));
     }),
 
@@ -121,12 +121,12 @@ export const reading: ContractGroup = {
     runCase("listed by workflow and by status, newest first", async (scene) => {
       const store = await scene.store();
       for (const workflow of ["a", "A", "a "]) {
-        const said = (id: string) => ({ id: `${workflow}: ${id}`, workflow });
-        await create(store, said("pending"));
-        await begin(store, said("running"));
+        const runNamed = (id: string) => ({ id: `${workflow}: ${id}`, workflow });
+        await create(store, runNamed("pending"));
+        await begin(store, runNamed("running"));
         for (const status of ["unknown", "diverged", "parked"] as const)
-          await play(store, said(status), released({ status, trouble: "t" }));
-        for (const status of ["completed", "failed", "cancelled"] as const) await play(store, said(status), ended(status));
+          await play(store, runNamed(status), released({ status, trouble: "t" }));
+        for (const status of ["completed", "failed", "cancelled"] as const) await play(store, runNamed(status), ended(status));
       }
       const statuses = ["pending", "running", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
       const list = async (query: Partial<RunListQuery>) => idsOf(await store.runs.list({ limit: 100, ...query })).sort();

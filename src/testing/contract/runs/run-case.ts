@@ -16,7 +16,7 @@ export function runCase(name: string, play: (scene: Scene) => Promise<void>, ski
 
 /** The time of the store's clock: an empty claim returns it, too. */
 export async function timeOf(store: Store): Promise<number> {
-  const { now, claimed } = await claim(store, { workflows: ["nobody's"], limit: 1 });
+  const { now, claimed } = await claim(store, { workflows: ["missing"], limit: 1 });
   assert.equal(claimed.length, 0);
   return now;
 }

@@ -31,7 +31,7 @@ export function unique(what: string): string {
 }
 
 /** Starts a pending run with its own creator and a retention of one day, unless given otherwise. */
-export function startOf(said: Partial<StartRun> = {}): StartRun {
+export function startOf(fields: Partial<StartRun> = {}): StartRun {
   return {
     verb: "start",
     id: "run",
@@ -42,21 +42,21 @@ export function startOf(said: Partial<StartRun> = {}): StartRun {
     creator: unique("creator"),
     retentionMs: dayMs,
     first: null,
-    ...said,
+    ...fields,
   };
 }
 
-export function firstOf(said: Said = {}, leaseMs = longMs): NonNullable<StartRun["first"]> {
-  return { owner: newOwner(), leaseMs, entry: entryOf(said) };
+export function firstOf(fields: EntryFields = {}, leaseMs = longMs): NonNullable<StartRun["first"]> {
+  return { owner: newOwner(), leaseMs, entry: entryOf(fields) };
 }
 
 /** The content of an entry. `next` is its `then`; an object with `then` would look like a promise. */
-export interface Said extends Partial<Omit<Entry, "then">> {
+export interface EntryFields extends Partial<Omit<Entry, "then">> {
   readonly next?: Then;
 }
 
-function entryOf({ next: then = hold, ...said }: Said = {}): Entry {
-  return { events: unique("events"), consumed: null, hooks: [], children: [], then, ...said };
+function entryOf({ next: then = hold, ...fields }: EntryFields = {}): Entry {
+  return { events: unique("events"), consumed: null, hooks: [], children: [], then, ...fields };
 }
 
 /** A claimed run: its owner, its epoch, and the number of the last entry that the owner knows. */
@@ -68,8 +68,8 @@ export interface Owned {
 }
 
 /** An append of the next entry. */
-export function appendOf({ id, epoch, seq }: Owned, said: Said = {}): Append {
-  return { verb: "append", id, epoch, seq: seq + 1, entry: entryOf(said) };
+export function appendOf({ id, epoch, seq }: Owned, fields: EntryFields = {}): Append {
+  return { verb: "append", id, epoch, seq: seq + 1, entry: entryOf(fields) };
 }
 
 /** The same owner, some entries later. */
@@ -78,23 +78,23 @@ export function after(owned: Owned, entries = 1): Owned {
 }
 
 /** An entry after the end of a run, directly after the last known entry. */
-export function lateOf({ id, epoch, seq }: Owned, said: Partial<AppendLate> = {}): AppendLate {
-  return { verb: "appendLate", id, epoch, seq: seq + 1, events: unique("late"), unsettled: 0, ...said };
+export function lateOf({ id, epoch, seq }: Owned, fields: Partial<AppendLate> = {}): AppendLate {
+  return { verb: "appendLate", id, epoch, seq: seq + 1, events: unique("late"), unsettled: 0, ...fields };
 }
 
-export async function appendLate(store: Store, owned: Owned, said: Partial<AppendLate> = {}): Promise<Owned> {
-  expectAnswer(await submit(store, lateOf(owned, said)), "appended");
+export async function appendLate(store: Store, owned: Owned, fields: Partial<AppendLate> = {}): Promise<Owned> {
+  expectAnswer(await submit(store, lateOf(owned, fields)), "appended");
   return after(owned);
 }
 
-export function sendOf(said: Partial<Send> = {}): Send {
-  return { verb: "send", to: { run: "run" }, kind: "hook", about: null, payload: null, key: unique("mail"), ...said };
+export function sendOf(fields: Partial<Send> = {}): Send {
+  return { verb: "send", to: { run: "run" }, kind: "hook", about: null, payload: null, key: unique("mail"), ...fields };
 }
 
 export const hold: Then = { kind: "hold" };
 
-export function released(said: Partial<Omit<Extract<Then, { readonly kind: "release" }>, "kind">> = {}): Then {
-  return { kind: "release", wakeAt: null, status: "running", trouble: null, ...said };
+export function released(fields: Partial<Omit<Extract<Then, { readonly kind: "release" }>, "kind">> = {}): Then {
+  return { kind: "release", wakeAt: null, status: "running", trouble: null, ...fields };
 }
 
 export function ended(status: EndStatus = "completed", output: string | null = '"output"', unsettled?: number): Then {
@@ -105,9 +105,9 @@ export function ended(status: EndStatus = "completed", output: string | null = '
 export const untried = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null, unsettled: 0 } as const;
 
 /** A release as a suspect (two owners in a row have died), due at `wakeAt`. */
-export async function suspect(store: Store, id: string, wakeAt: number | null, said: Partial<StartRun> = {}): Promise<Owned> {
+export async function suspect(store: Store, id: string, wakeAt: number | null, fields: Partial<StartRun> = {}): Promise<Owned> {
   const trial = { deaths: 2, crashes: 0, alone: false };
-  return await append(store, await begin(store, { id, ...said }), { trial, next: released({ wakeAt }) });
+  return await append(store, await begin(store, { id, ...fields }), { trial, next: released({ wakeAt }) });
 }
 
 export function hookOf(token: string, about = `about ${token}`, metadata: string | null = null): Entry["hooks"][number] {
@@ -124,48 +124,48 @@ export function expectAnswer<K extends RunAnswerKind>(answer: RunAnswer, kind: K
 }
 
 /** Starts a run without an owner. */
-export async function create(store: Store, said: Partial<StartRun> = {}): Promise<StartRun> {
-  const start = startOf(said);
+export async function create(store: Store, fields: Partial<StartRun> = {}): Promise<StartRun> {
+  const start = startOf(fields);
   expectAnswer(await submit(store, start), "created");
   return start;
 }
 
 /** Starts a run with an owner. */
-export async function begin(store: Store, said: Partial<StartRun> = {}): Promise<Owned> {
-  const { id, first } = await create(store, { first: firstOf(), ...said });
+export async function begin(store: Store, fields: Partial<StartRun> = {}): Promise<Owned> {
+  const { id, first } = await create(store, { first: firstOf(), ...fields });
   assert.ok(first);
   return { id, owner: first.owner, epoch: 1, seq: 1 };
 }
 
 /** Writes the next entry, which must be accepted without conflicts. */
-export async function append(store: Store, owned: Owned, said: Said = {}): Promise<Owned> {
-  const { conflicts } = expectAnswer(await submit(store, appendOf(owned, said)), "appended");
+export async function append(store: Store, owned: Owned, fields: EntryFields = {}): Promise<Owned> {
+  const { conflicts } = expectAnswer(await submit(store, appendOf(owned, fields)), "appended");
   assert.deepEqual(conflicts, []);
   return after(owned);
 }
 
 /** Starts a run and ends it. */
-export async function play(store: Store, said: Partial<StartRun> = {}, then: Then = ended()): Promise<Owned> {
-  return await append(store, await begin(store, said), { next: then });
+export async function play(store: Store, fields: Partial<StartRun> = {}, then: Then = ended()): Promise<Owned> {
+  return await append(store, await begin(store, fields), { next: then });
 }
 
 /** Sends a mail, which must not be a duplicate. */
-export async function post(store: Store, said: Partial<Send> = {}): Promise<void> {
-  const { duplicate } = expectAnswer(await submit(store, sendOf(said)), "sent");
+export async function post(store: Store, fields: Partial<Send> = {}): Promise<void> {
+  const { duplicate } = expectAnswer(await submit(store, sendOf(fields)), "sent");
   assert.equal(duplicate, false);
 }
 
-export function claim(store: Store, said: Partial<ClaimQuery> = {}): Promise<Claims> {
-  return store.runs.claim({ owner: newOwner(), workflows: [workflow], leaseMs: longMs, limit: 1000, ...said });
+export function claim(store: Store, fields: Partial<ClaimQuery> = {}): Promise<Claims> {
+  return store.runs.claim({ owner: newOwner(), workflows: [workflow], leaseMs: longMs, limit: 1000, ...fields });
 }
 
-export async function claimedIds(store: Store, said: Partial<ClaimQuery> = {}): Promise<string[]> {
-  return (await claim(store, said)).claimed.map(({ run }) => run.id).sort();
+export async function claimedIds(store: Store, fields: Partial<ClaimQuery> = {}): Promise<string[]> {
+  return (await claim(store, fields)).claimed.map(({ run }) => run.id).sort();
 }
 
 /** Claims this run, which must be the only one that is due. */
-export async function take(store: Store, id: string, said: Partial<ClaimQuery> = {}): Promise<Claimed> {
-  const { claimed } = await claim(store, said);
+export async function take(store: Store, id: string, fields: Partial<ClaimQuery> = {}): Promise<Claimed> {
+  const { claimed } = await claim(store, fields);
   assert.deepEqual(
     claimed.map(({ run }) => run.id),
     [id],

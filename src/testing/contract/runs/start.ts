@@ -174,13 +174,13 @@ export const starting: ContractGroup = {
 
     runCase("a start of an existing id returns the existing run in its current state", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
-      const said = { fingerprint: "print", input: "its own" };
-      await create(store, { ...said, id: "pending" });
-      await begin(store, { ...said, id: "running" });
+      const fields = { fingerprint: "print", input: "its own" };
+      await create(store, { ...fields, id: "pending" });
+      await begin(store, { ...fields, id: "running" });
       for (const status of ["unknown", "diverged"] as const)
-        await play(store, { ...said, id: status }, released({ status, trouble: "in words" }));
+        await play(store, { ...fields, id: status }, released({ status, trouble: "in words" }));
       for (const status of ["completed", "failed", "cancelled"] as const)
-        await play(store, { ...said, id: status }, ended(status, `output of ${status}`));
+        await play(store, { ...fields, id: status }, ended(status, `output of ${status}`));
       for (const id of ["pending", "running", "unknown", "diverged", "completed", "failed", "cancelled"]) {
         const asked = startOf({ id, input: "another's", fingerprint: "another's", first: firstOf() });
         const { run } = expectAnswer(await unchanged(store, [id], () => submit(other, asked)), "exists");

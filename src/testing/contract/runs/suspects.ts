@@ -34,9 +34,9 @@ async function trialOf(store: Parameters<typeof runOf>[0], id = "run") {
 }
 
 /** The owner writes this about the run and falls silent; the next worker claims the run for a short time. */
-async function dieAndClaim(scene: Scene, owned: Owned, said: Parameters<typeof append>[2] = {}): Promise<Owned> {
+async function dieAndClaim(scene: Scene, owned: Owned, fields: Parameters<typeof append>[2] = {}): Promise<Owned> {
   const store = await scene.store();
-  await append(store, owned, said);
+  await append(store, owned, fields);
   await lapse(scene, store, owned.id);
   return ownedOf(await take(store, owned.id, { leaseMs: shortMs }));
 }
@@ -164,7 +164,7 @@ export const suspecting: ContractGroup = {
       assert.deepEqual([none.claimed.length, none.nextAt], [0, now + longMs]);
     }),
 
-    runCase("healthy runs behind many suspects are claimed all the same", async (scene) => {
+    runCase("healthy runs are claimed although many suspects are due before them", async (scene) => {
       const store = await scene.store();
       const now = await timeOf(store);
       await Promise.all(numbers(60).map((i) => suspect(store, `suspect ${i}`, now - 1000 + i)));

@@ -12,8 +12,8 @@ import { claim, create, longMs, runOf } from "./run-operations.js";
 const hourMs = 3_600_000;
 const signOfLife = { workflows: ["order", "refund"], version: "1.2.3" };
 
-const beat = (store: Store, owner: string, leaseMs = longMs, said = {}) =>
-  store.runs.renew({ owner, leaseMs, signOfLife: { ...signOfLife, ...said } });
+const beat = (store: Store, owner: string, leaseMs = longMs, fields = {}) =>
+  store.runs.renew({ owner, leaseMs, signOfLife: { ...signOfLife, ...fields } });
 
 async function workersOf(store: Store): Promise<WorkerRecord[]> {
   return (await store.runs.workers()).map((worker) => ({ ...worker, workflows: [...worker.workflows] }));
@@ -106,7 +106,7 @@ export const knowingWorkers: ContractGroup = {
       for (const each of [owner, stays]) await beat(store, each);
       await unchanged(store, ["run"], () => other.runs.leave(owner));
       await other.runs.leave(owner);
-      await other.runs.leave("nobody");
+      await other.runs.leave("missing");
       assert.deepEqual(
         (await workersOf(store)).map(({ id }) => id),
         [stays],

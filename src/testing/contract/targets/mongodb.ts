@@ -24,7 +24,7 @@ let created = 0;
 
 /**
  * Makes a contract target of the MongoDB store. Each ledger has its own prefix in the database of the URL, and its collections
- * are dropped afterwards. Without a replica set the target has neither transactions nor runs.
+ * are dropped afterwards. Without a replica set the target has neither transactions nor runs nor packets.
  *
  * @throws When the driver is not installed or the server cannot be reached.
  */
@@ -37,7 +37,7 @@ export async function mongoTarget({ url, shared = false }: MongoTargetOptions): 
   const { hostname, port } = new URL(url);
   return {
     name: `mongodb${replicated ? "" : ", standing alone"}${shared ? ", with a client of the user's own" : ""}`,
-    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: false },
+    capabilities: { transactions: replicated, sharedClock: true, durable: true, runs: replicated, packets: replicated },
     severs: !shared,
     async create() {
       created += 1;
@@ -58,8 +58,9 @@ export async function mongoTarget({ url, shared = false }: MongoTargetOptions): 
         sever: async () => (await proxy)?.cutAll(),
         async remove() {
           await (await proxy)?.close();
-          const ours = database.listCollections({ name: { $regex: `^${prefix}_` } }, { nameOnly: true });
+          const ours = database.listCollections({ name: { $regex: `^${prefix}[._]` } }, { nameOnly: true });
           for (const { name } of await ours.toArray()) await database.collection(name).drop();
+          await database.collection("onceflow_key_collections").deleteMany({ prefix });
         },
       };
     },

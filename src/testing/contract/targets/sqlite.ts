@@ -25,7 +25,7 @@ export function sqliteTarget(options: { readonly driver?: SqliteDriver } = {}): 
       const folder = await mkdtemp(join(tmpdir(), "onceflow-contract-"));
       const path = join(folder, "ledger.db");
       return {
-        open: (said) => openTarget(`sqlite:${encodeURI(path)}${query}`, said),
+        open: (options) => openTarget(`sqlite:${encodeURI(path)}${query}`, options),
         business: businessRows(path, driver),
         remove: () => rm(folder, { recursive: true, force: true }),
       };

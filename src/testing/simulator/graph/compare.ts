@@ -14,7 +14,7 @@ export function compareWithTable(book: PacketBook, table: MemoryTable): void {
     const { fate, part } = packet;
     if (fate === undefined && !part) sum.open += 1;
     if (fate === "dead") sum.dead += 1;
-    if (fate === "duplicate" || fate === "mismatch" || fate === "closed") sum.duplicates += 1;
+    if (fate === "duplicate" || fate === "mismatch") sum.duplicates += 1;
   }
   for (const number of table.packets.keys())
     if (!book.packets.has(number)) throw new PromiseBroken(`packet ${number} is in the store, but it was never sent`);

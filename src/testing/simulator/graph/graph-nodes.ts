@@ -71,8 +71,9 @@ class SimulatedNode extends BaseNode {
     observer.guard(() => {
       const strangers = input.ports.filter((port) => (input.packet(port).data["ex"] ?? executionId) !== executionId);
       if (strangers.length > 0) throw new PromiseBroken(`${nodeId}: a join mixed parts of two executions`);
-      if (nodeId === "j" && input.ports.length !== 2)
-        throw new PromiseBroken(`${nodeId}: a join was called with the ports ${input.ports.join()} instead of two`);
+      const missing = this.#plan.inputs.filter(({ name, required }) => required !== false && !input.has(name));
+      if (missing.length > 0)
+        throw new PromiseBroken(`${nodeId}: a join was called without the ports ${missing.map(({ name }) => name).join()}`);
     });
     await wait(0.5);
     if (bodies.kills.has(`${nodeId}:${data.id}`)) {
@@ -94,8 +95,10 @@ class SimulatedNode extends BaseNode {
   /** Packets that will be joined carry their execution id, so that the join can check it. */
   #output(id: string, input: NodeInput): NodeOutput {
     const { data } = input.packet(input.ports[0] as string);
-    const joins = this.#plan.outgoing.some(({ to }) => to.node === "j");
+    const joins = this.#plan.outgoing.some(({ to }) => to.port !== "in");
     const output = new NodeOutput();
-    return id === "j" ? output : output.send("out", joins ? { ...data, ex: input.context.executionId } : data);
+    return id === "j" && this.#plan.outgoing.length === 0
+      ? output
+      : output.send("out", joins ? { ...data, ex: input.context.executionId } : data);
   }
 }

@@ -64,10 +64,10 @@ export interface GraphPlan {
   readonly blowMs: number;
 }
 
-/** `deaths` is a separate random source, so that its draws do not change the other draws of a seed. */
-export async function graphPlanOf(random: Random, deaths: Random): Promise<GraphPlan> {
+/** `deaths` and `joins` are separate random sources, so that their draws do not change the other draws of a seed. */
+export async function graphPlanOf(random: Random, deaths: Random, joins: Random): Promise<GraphPlan> {
   const leaseMs = random.pick([100, 300, 1000]);
-  const flow = await flowOf(random, leaseMs);
+  const flow = await flowOf(random, joins, leaseMs);
   const slots = Array.from({ length: random.between(1, 3) }, (_, i): SlotPlan => {
     return { work: i === 0 || random.chance(0.85), concurrency: random.pick([1, 2, 10, 10]) };
   });

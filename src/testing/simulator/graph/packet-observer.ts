@@ -9,10 +9,12 @@ import type {
   SettlePacket,
   Woken,
 } from "../../../core/packets/operation.js";
+import type { FlowPlan } from "../../../graph/plan/plan.js";
 import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";
 import { compareWithTable } from "./compare.js";
+import { JoinWatch } from "./join-watch.js";
 import { type KnownPacket, PacketBook } from "./packet-book.js";
 import { describeClaims, describeOperation } from "./packet-trace.js";
 
@@ -33,9 +35,12 @@ export class PacketObserver extends Witness {
   readonly #table: MemoryTable;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(table: MemoryTable) {
+  readonly #joins: JoinWatch;
+
+  constructor(table: MemoryTable, flow: FlowPlan) {
     super(() => table.now());
     this.#table = table;
+    this.#joins = new JoinWatch(flow, this.book, table);
   }
 
   /** Runs one call at a time, and checks its effects before the next call. */
@@ -111,6 +116,7 @@ export class PacketObserver extends Witness {
             if (!wasDead) return;
             this.note(() => `${this.book.of(no).name} is discarded`);
             this.book.end(this.book.of(no), "discarded");
+            this.#joins.changedByOperator();
           },
         ),
       setFlowState: (flow, state) =>
@@ -128,6 +134,7 @@ export class PacketObserver extends Witness {
         this.operations += 1;
         this.guard(() => look(answer));
         this.guard(() => compareWithTable(this.book, this.#table));
+        this.guard(() => this.#joins.nothingWaitsInVain());
       },
       () => {},
     );
@@ -245,16 +252,25 @@ export class PacketObserver extends Witness {
   }
 
   #woken(woken: readonly Woken[]): void {
-    for (const each of woken) this.book.wake(each);
+    for (const each of woken) {
+      const packet = this.book.of(each.no);
+      if (packet.part && each.to === "due") this.#joins.released(each.no, packet);
+      else if (packet.part && each.to === "closed") this.#joins.skipped(packet);
+      else this.book.wake(each);
+    }
   }
 
   #reinjected(number: number): void {
     const row = this.#table.packet(number);
     const packet = this.book.of(number);
-    this.book.reinject(packet, row?.state === "part");
-    if (packet.sent.join !== null && row?.state !== "part") this.#joined(packet.sent, []);
-    // A part is closed at once if its execution has no open packet.
-    if (row?.state === "dead") packet.fate = "dead";
-    if (row === undefined) packet.fate = "closed";
+    const wasPart = packet.part;
+    this.book.reinject(packet, wasPart);
+    // It fills the last port, or waits; or its join is decided at once.
+    const others = packet.sent.join?.ports.filter((port) => port !== packet.sent.join?.port) ?? [];
+    if (wasPart && row !== undefined && row.state !== "part" && others.every((port) => row.parts?.[port] !== undefined)) {
+      packet.part = false;
+      this.#joined(packet.sent, []);
+    }
+    this.#joins.changedByOperator();
   }
 }

@@ -24,20 +24,51 @@ const shapes: readonly (readonly Omit<Edge, "delivery">[])[] = [
   [...chain("a", "b"), { from: "a", to: "c", when: "payload.n > 0" }, { from: "b", to: "j.left" }, { from: "c", to: "j.right" }],
 ];
 
+/** Flows with joins behind conditions and behind each other, and with branches that no join waits for. */
+const joinShapes: readonly (readonly Omit<Edge, "delivery">[])[] = [
+  [...chain("a", "b"), { from: "a", to: "c", when: "payload.n > 1" }, ...join("j", "b", "c"), ...chain("a", "d")],
+  [...chain("a", "b"), { from: "a", to: "c", when: "payload.n > 1" }, ...join("j", "b", "c"), ...join("k", "j", "b")],
+  [
+    ...chain("a", "b"),
+    { from: "a", to: "c", when: "payload.n != 1" },
+    { from: "b", to: "d", when: "payload.n < 3" },
+    ...join("j", "d", "c"),
+    ...chain("j", "e"),
+  ],
+  [
+    ...chain("a", "b"),
+    ...chain("a", "c"),
+    { from: "b", to: "j.left", when: "payload.n > 0" },
+    { from: "c", to: "j.left", when: "payload.n < 2" },
+    { from: "c", to: "j.right", when: "payload.n < 3" },
+  ],
+];
+
+function join(node: string, left: string, right: string): Omit<Edge, "delivery">[] {
+  return [
+    { from: left, to: `${node}.left` },
+    { from: right, to: `${node}.right` },
+  ];
+}
+
 function chain(...nodes: readonly string[]): Omit<Edge, "delivery">[] {
   return nodes.slice(1).map((to, i) => ({ from: nodes[i] as string, to }));
 }
 
 /** Draws a small flow document and loads it. */
-export async function flowOf(random: Random, leaseMs: number): Promise<FlowPlan> {
-  const shape = random.pick(shapes);
+export async function flowOf(random: Random, joins: Random, leaseMs: number): Promise<FlowPlan> {
+  const usual = random.pick(shapes);
+  const hasOptional = joins.chance(0.3);
+  const shape = hasOptional && joins.chance(0.7) ? joins.pick(joinShapes) : usual;
   const joined = shape.some(({ to }) => to.startsWith("j."));
+  const port = () => (hasOptional && joins.chance(0.5) ? { required: false } : {});
   const edges = shape.map((edge, i): Edge => ({ ...edge, delivery: deliveryOf(random, leaseMs, edge.to, joined || i === 0) }));
   const names = [...new Set(edges.flatMap(({ from, to }) => [from, nodeOf(to)]))];
   const nodes = Object.fromEntries(
     names.map((name) => {
       const concurrency = random.chance(0.3) ? { execution: { concurrency: random.between(1, 2) } } : {};
-      const inputs = name === "j" ? { inputs: { left: {}, right: {} } } : {};
+      const isJoin = edges.some(({ to }) => to === `${name}.left`);
+      const inputs = isJoin ? { inputs: { left: port(), right: port() } } : {};
       return [name, { operationId: name, kind: name === "a" ? "source" : "action", ...inputs, ...concurrency }];
     }),
   );

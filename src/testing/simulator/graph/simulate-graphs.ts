@@ -99,11 +99,11 @@ async function prepare(
 ): Promise<GraphSimulation> {
   const random = new Random(seed);
   const world = new World(random);
-  const plan = await graphPlanOf(random, new Random(seed + 1_000_003));
+  const plan = await graphPlanOf(random, new Random(seed + 1_000_003), new Random(seed + 2_000_036));
   const ledger = createMemoryLedger(() => Math.floor(world.now()));
   const { table } = ledger.packets;
   const storm: Storm = { weather: plan.weather, over: false };
-  const observer = new PacketObserver(table);
+  const observer = new PacketObserver(table, plan.flow);
   const backend = memoryBackend(ledger);
   const server = { ...backend, packets: observer.observe(packetsUnderTest(backend.packets as PacketBackend, table)) };
   const effects = new EffectLedger({ honoursKeys: true, now: () => world.now() });

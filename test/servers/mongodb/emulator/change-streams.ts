@@ -10,7 +10,7 @@ interface Stream {
   wake(): void;
 }
 
-/** Cursors that wait: what is committed after they were opened, in order. They cannot be resumed. */
+/** Change streams: cursors that return what is committed after they were opened, in order. They cannot be resumed. */
 export class ChangeStreams {
   readonly #language: Language;
   readonly #streams = new Map<string, Stream>();

@@ -9,7 +9,7 @@ export interface Deployment {
   readonly engine: Engine;
   readonly language: Language;
   readonly port: number;
-  /** Without: a standalone server, which has neither transactions nor change streams. */
+  /** If false, the server is a standalone one, which has neither transactions nor change streams. */
   readonly replicaSet: boolean;
   readonly version: string;
 }
@@ -28,19 +28,19 @@ interface FindAndModify extends Command {
 }
 
 const bytesMax = 16 * 1024 * 1024;
-/** What a command may have in all, above what a document may have. */
+/** The maximum size of a command, slightly above that of a document. */
 const commandBytesMax = bytesMax + 16 * 1024;
 
-/** Where the answer of a findAndModify has the document that was written, before the projection. */
+/** The key under which the answer of a findAndModify has the written document, before the projection. */
 export const written = Symbol("written");
 
-/** What the store and its tests send, and no more: anything else is an unknown command or option. */
+/** The commands that the store and its tests send. Any other command or option is an error. */
 export function commandsOf(deployment: Deployment): Record<string, Handler> {
   const { engine, language } = deployment;
   const nsOf = (command: Command) => `${command.$db}.${String(Object.values(command)[0])}`;
   const streams = new ChangeStreams(engine, language);
 
-  /** A document that is named by its _id is looked up; any other filter reads the whole collection. */
+  /** Reads a document by its _id, if the filter names one; any other filter scans the whole collection. */
   const find = (ns: string, query: Parameters<Language["select"]>[1], transaction: Transaction | undefined) => {
     const ids = namedBy(query.filter["_id"]);
     const named = ids?.map((id) => engine.get(ns, keyOf(id), transaction));
@@ -61,7 +61,7 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
     const doc = language.update(Object.fromEntries(named), update, true);
     return { ...doc, _id: doc["_id"] ?? new BSON.ObjectId() };
   };
-  /** As MongoDB does: what an update leaves as it was is not written. */
+  /** As in MongoDB, an update that changes nothing does not write. */
   const replace = (ns: string, doc: Doc, update: Doc | readonly Doc[], transaction: Transaction | undefined) => {
     engine.reserve(ns, [keyOf(doc["_id"])], transaction);
     const next = language.update(doc, update, false);
@@ -158,6 +158,11 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
       const docs = language.aggregate(engine.all(nsOf(command), transaction), pipeline);
       return { cursor: { id: BSON.Long.ZERO, ns: nsOf(command), firstBatch: docs } };
     },
+    distinct(command, transaction) {
+      const name = String(command["key"]);
+      const docs = find(nsOf(command), { filter: (command["query"] ?? {}) as Doc }, transaction);
+      return { values: [...new Set(docs.map((doc) => doc[name]).filter((value) => value !== undefined))] };
+    },
     getmore: (command) => streams.more(command["getMore"], Number(command["maxTimeMS"] ?? 1000)),
     findandmodify(command, transaction) {
       if (BSON.calculateObjectSize(command) > commandBytesMax)
@@ -182,7 +187,7 @@ export function commandsOf(deployment: Deployment): Record<string, Handler> {
   };
 }
 
-/** Ordered: the first that fails is the last. In a transaction it fails the whole of it. */
+/** Executes the writes in order and stops at the first failure. In a transaction a failure fails the transaction. */
 function each<T>(all: readonly T[], work: (one: T, index: number) => void, transaction: Transaction | undefined): Doc[] {
   for (const [index, one] of all.entries()) {
     try {
@@ -203,8 +208,8 @@ function duplicateKey(ns: string, id: unknown, _transaction: Transaction | undef
 
 const topologyVersion = { processId: new BSON.ObjectId(), counter: BSON.Long.ZERO };
 
-/** A driver that knows the state of things asks to be told when it changes, which it never does: its connection is what it watches. */
-async function hello({ replicaSet, port, version }: Deployment, command: Command): Promise<Doc> {
+/** A driver that sends its topologyVersion waits for a change of the topology. There is none here: the driver notices a lost connection. */
+async function hello({ replicaSet, port, version, language }: Deployment, command: Command): Promise<Doc> {
   if (command["topologyVersion"] !== undefined) await delay(Number(command["maxAwaitTimeMS"] ?? 0), undefined, { ref: false });
   const host = `127.0.0.1:${port}`;
   return {
@@ -215,7 +220,7 @@ async function hello({ replicaSet, port, version }: Deployment, command: Command
     maxBsonObjectSize: bytesMax,
     maxMessageSizeBytes: 48_000_000,
     maxWriteBatchSize: 100_000,
-    localTime: new Date(),
+    localTime: language.instant,
     logicalSessionTimeoutMinutes: 30,
     minWireVersion: 0,
     maxWireVersion: Number(version.split(".")[0]) >= 5 ? 21 : 9,

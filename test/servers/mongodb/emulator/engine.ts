@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:f
 import { BSON } from "mongodb";
 import type { Doc } from "./wire.js";
 
-/** One state of a document, and what it was before, as long as a transaction may still look at that. */
+/** One version of a document, and the version before it, as long as an open transaction may still read that. */
 interface Version {
   readonly doc: Doc | undefined;
   readonly at: number;
@@ -17,7 +17,7 @@ export interface Transaction {
   end(): void;
 }
 
-/** Thrown before anything is changed: somebody's open transaction has written the document. Wait for it, and try again. */
+/** Thrown before anything is changed: an open transaction has written the document. Wait until it has ended, and try again. */
 export class Locked extends Error {
   readonly until: Promise<void>;
   constructor(until: Promise<void>) {
@@ -48,9 +48,9 @@ export interface Change {
 }
 
 /**
- * Documents in memory, as MongoDB keeps them apart: snapshot isolation, and whoever writes second gets a conflict, or
- * waits when it is not in a transaction. What is committed is in a log before anybody is told, and is there again after
- * a SIGKILL. (Not after a loss of power: nothing is synced.)
+ * Documents in memory, with the isolation of MongoDB: snapshot isolation; the second writer of a document gets a conflict, or
+ * waits if it is not in a transaction. Commits are in a log before they are acknowledged, and survive a SIGKILL. (Not a loss
+ * of power: nothing is synced.)
  */
 export class Engine {
   readonly #collections = new Map<string, Map<string, Version>>();
@@ -89,7 +89,7 @@ export class Engine {
     return [...ids].map((id) => this.get(ns, id, transaction)).filter((doc) => doc !== undefined);
   }
 
-  /** Whether these may be written now: asked of all that a command writes, before it writes the first. */
+  /** Throws if one of these documents may not be written now. A command calls it for all its documents before its first write. */
   reserve(ns: string, ids: readonly string[], transaction?: Transaction): void {
     for (const id of ids) {
       const holder = this.#locks.get(`${ns}\0${id}`);

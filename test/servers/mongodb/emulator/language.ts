@@ -3,20 +3,20 @@ import { pathToFileURL } from "node:url";
 import { BSON } from "mongodb";
 import type { Doc } from "./wire.js";
 
-/** Filters, projections and pipelines. Not ours: the npm package mingo, which knows MongoDB's query language. */
+/** Filters, projections and pipelines, evaluated by the npm package mingo, which implements MongoDB's query language. */
 export interface Language {
-  /** What $$NOW is, for a whole command. */
+  /** The value of $$NOW, for a whole command. */
   instant: Date;
   select(docs: readonly Doc[], query: { filter: Doc; sort?: Doc; skip?: number; limit?: number }): Doc[];
   project(doc: Doc, projection: Doc | undefined): Doc;
-  /** The document as an update leaves it: a pipeline, operators, or a whole new document. */
+  /** The document after an update, which is a pipeline, update operators, or a whole new document. */
   update(doc: Doc, update: Doc | readonly Doc[], inserting: boolean): Doc;
   aggregate(docs: readonly Doc[], pipeline: readonly Doc[]): Doc[];
 }
 
 type Operators = Record<string, unknown>;
 
-/** The parts of mingo that are used, by their files. */
+/** The parts of mingo that are used, by file. */
 interface Mingo {
   readonly query: {
     Query: new (
@@ -31,13 +31,13 @@ interface Mingo {
   readonly core: { Context: { init(operators: Record<string, Operators>): object } };
 }
 
-/** With these and no others: mingo copies its operators for every query, and whatever is not here is an error. */
+/** The supported operators; all others are errors. The list is short because mingo copies its operators for every query. */
 const known = {
-  accumulator: ["$max", "$min"],
+  accumulator: ["$max", "$min", "$sum"],
   expression: [
     ..."$add $and $concatArrays $cond $eq $gt $gte $ifNull $literal $lt $max $min $ne $not $or $slice $toDate $toDouble $type".split(" "),
   ],
-  pipeline: "$match $project $replaceWith $set $unset".split(" "),
+  pipeline: "$match $project $replaceWith $set $unset $group $sort".split(" "),
   query: "$and $eq $exists $expr $gt $gte $in $lt $lte $ne $or $regex $type".split(" "),
 };
 
@@ -90,7 +90,7 @@ export async function loadLanguage(folder: string): Promise<Language> {
   return language;
 }
 
-/** mingo asks the clock at every mention of $$NOW; in MongoDB it is one instant for the whole command. */
+/** mingo reads the clock for every $$NOW; in MongoDB it is the same instant for the whole command. */
 function withNow<T>(expression: T, now: Date): T {
   if (expression === "$$NOW") return now as T;
   if (Array.isArray(expression)) return expression.map((one) => withNow(one, now)) as T;

@@ -10,10 +10,10 @@ interface Session {
   outcome: "open" | "committed" | "aborted";
 }
 
-/** MongoDB's own fail point, as far as the tests use it: so many of these commands fail with this code, or are done and say so. */
+/** MongoDB's own fail point, as far as the tests use it: the next `times` of these commands fail with a code, or are executed and report a write concern error. */
 interface FailPoint {
   times: number;
-  /** How many commands have met it. */
+  /** How many commands it has affected. */
   count: number;
   readonly failCommands: readonly string[];
   readonly errorCode?: number;
@@ -21,17 +21,20 @@ interface FailPoint {
   readonly writeConcernError?: Doc;
 }
 
-/** As the server does it: a transaction that nobody ends is aborted after so long. */
-const transactionMsMax = 60_000;
+/** As in MongoDB, a transaction that stays open for so long is aborted, unless the server parameter says otherwise. */
+const transactionSDefault = 60;
 
-/** Finds the session, its transaction and the command, waits for locks, and says errors as MongoDB does. */
+/** Finds the session, its transaction and the command, waits for locks, and reports errors as MongoDB does. */
 export function serve(deployment: Deployment): Promise<Server> {
   const { engine } = deployment;
   const commands = commandsOf(deployment);
   const sessions = new Map<string, Session>();
-  /** The last write of each session that was done outside a transaction: sent again under its number, it is only answered. */
+  /** The last write of each session outside a transaction: when it is sent again under its number, it is only answered. */
   const done = new Map<string, { readonly number: number; readonly answer: Doc }>();
   let failing: FailPoint | undefined;
+  /** Databases whose time is given by a test, not by the clock. */
+  const times = new Map<string, Date>();
+  let transactionLifetimeLimitSeconds = transactionSDefault;
 
   function failPoint(command: Command): Doc {
     const { mode, data } = command as Command & { mode: "off" | { times: number }; data?: Omit<FailPoint, "times" | "count"> };
@@ -40,13 +43,13 @@ export function serve(deployment: Deployment): Promise<Server> {
     return { count };
   }
 
-  /** What to add to the answer of a command that is to be done all the same. */
+  /** Throws the configured error, or returns what to add to the answer of a command that is executed nevertheless. */
   function fail(name: string): Doc {
     if (failing === undefined || failing.times === 0 || !failing.failCommands.some((one) => one.toLowerCase() === name)) return {};
     failing.times -= 1;
     failing.count += 1;
     const { errorCode, errorLabels, writeConcernError } = failing;
-    if (errorCode !== undefined) throw new CommandError(errorCode, "FailPoint", "failing as told", errorLabels);
+    if (errorCode !== undefined) throw new CommandError(errorCode, "FailPoint", "injected failure", errorLabels);
     return writeConcernError === undefined ? {} : { writeConcernError, ...(errorLabels ? { errorLabels } : {}) };
   }
 
@@ -64,7 +67,7 @@ export function serve(deployment: Deployment): Promise<Server> {
     if (before?.transaction) engine.abort(before.transaction);
     const session: Session = { number, transaction: engine.begin(), outcome: "open" };
     sessions.set(id, session);
-    setTimeout(() => session.transaction && abort(session), transactionMsMax).unref();
+    setTimeout(() => session.transaction && abort(session), transactionLifetimeLimitSeconds * 1000).unref();
     return session.transaction;
   }
 
@@ -78,7 +81,7 @@ export function serve(deployment: Deployment): Promise<Server> {
     const session = sessions.get(BSON.EJSON.stringify(command["lsid"] as Doc));
     const number = Number(command["txnNumber"]);
     if (session?.number !== number) throw noSuchTransaction(number);
-    // The reply to the first one was lost.
+    // The reply to the first request was lost, and the driver sends it again.
     if (session.outcome === verb) return {};
     if (session.transaction === undefined) throw noSuchTransaction(number);
     if (verb === "aborted") abort(session);
@@ -91,6 +94,17 @@ export function serve(deployment: Deployment): Promise<Server> {
   async function run(command: Command): Promise<Doc> {
     const name = Object.keys(command)[0]?.toLowerCase() ?? "";
     if (name === "configurefailpoint") return failPoint(command);
+    if (name === "setparameter") {
+      const { setParameter: _, transactionLifetimeLimitSeconds: limit, $db, lsid, ...others } = command as Doc;
+      const unknown = Object.keys(others).filter((each) => !each.startsWith("$"));
+      if (unknown.length > 0 || typeof limit !== "number") throw new CommandError(72, "InvalidOptions", `no such parameter: ${unknown[0]}`);
+      transactionLifetimeLimitSeconds = limit;
+      return {};
+    }
+    if (name === "setemulatedtime") {
+      times.set(command.$db, new Date(Number(command["setEmulatedTime"])));
+      return {};
+    }
     const failed = fail(name);
     if (name === "committransaction") return { ...end(command, "committed"), ...failed };
     if (name === "aborttransaction") return end(command, "aborted");
@@ -102,7 +116,7 @@ export function serve(deployment: Deployment): Promise<Server> {
     for (;;) {
       try {
         if (command["autocommit"] === false && transaction === undefined) throw noSuchTransaction(Number(command["txnNumber"]));
-        deployment.language.instant = new Date();
+        deployment.language.instant = times.get(command.$db) ?? new Date();
         const answer = await handler(command, transaction);
         if (transaction !== undefined && answer["writeErrors"] !== undefined) abortOf(command);
         remember(command, answer);
@@ -124,7 +138,7 @@ export function serve(deployment: Deployment): Promise<Server> {
     return last?.number === Number(command["txnNumber"]) ? last.answer : undefined;
   }
 
-  /** As MongoDB keeps it: the whole document that a findAndModify has written, which it does not project when it is asked again. */
+  /** As MongoDB does it: keeps the whole document that a findAndModify has written, and answers a retry with it, without the projection. */
   function remember(command: Command, answer: Doc): void {
     if (command["txnNumber"] === undefined || command["autocommit"] === false) return;
     const image = (answer as { [written]?: Doc })[written];

@@ -11,7 +11,7 @@ const exhaustAllowed = 1 << 16;
 
 export type Doc = Record<string, unknown>;
 
-/** Answers commands on a port of loopback, those of one connection one after the other. */
+/** Answers commands on a loopback port. Commands of one connection are answered one after another. */
 export function serveWire(port: number, answer: (command: Doc) => Promise<Doc>): Promise<Server> {
   const server = createServer((socket) => {
     socket.setNoDelay(true);
@@ -37,12 +37,12 @@ let replies = 0;
 async function reply(socket: Socket, message: Buffer, answer: (command: Doc) => Promise<Doc>): Promise<void> {
   const [id, operation] = [message.readInt32LE(4), message.readInt32LE(12)];
   const command = operation === opQuery ? queryOf(message) : commandOf(message);
-  // A driver that watches a server asks once, and is told again and again, each time in reply to the time before.
+  // A driver that monitors a server asks once and gets a stream of replies, each in reply to the one before.
   const streams = operation === opMsg && (message.readUInt32LE(16) & exhaustAllowed) !== 0 && command["topologyVersion"] !== undefined;
   let to = id;
   do {
     const body = BSON.serialize(await answer(command));
-    // OP_REPLY: flags, a cursor, where it starts, one document. OP_MSG: flags, one section of kind 0.
+    // OP_REPLY: flags, cursor id, start position, one document. OP_MSG: flags, one section of kind 0.
     const head = Buffer.alloc(operation === opQuery ? 36 : 21);
     replies = (replies + 1) % 2 ** 30;
     head.writeInt32LE(head.length + body.length, 0);
@@ -61,7 +61,7 @@ function queryOf(message: Buffer): Doc {
   return BSON.deserialize(message.subarray(start));
 }
 
-/** A section of kind 1 is a sequence of documents: one member of the command, sent apart from it. */
+/** A section of kind 1 is a sequence of documents: a member of the command that is sent separately. */
 function commandOf(message: Buffer): Doc {
   const command: Doc = {};
   for (let at = 20; at < message.length; ) {

@@ -13,7 +13,7 @@ export interface JointCommit {
   readonly send: SendPackets;
 }
 
-/** One for each kind; a kind may have further ones inside of its own. */
+/** One savepoint for each kind. A kind may have further ones inside its own. */
 const savepointsMin = 3;
 
 const { url, point, begin, start, send } = JSON.parse(process.argv[2] ?? "") as JointCommit;
@@ -21,7 +21,7 @@ let savepoints = 0;
 
 function die(): void {
   process.kill(process.pid, "SIGKILL");
-  for (;;); // Until the signal arrives, nothing else happens in this process.
+  for (;;); // Blocks the process until the signal arrives.
 }
 
 watchStatements({
@@ -36,5 +36,5 @@ watchStatements({
 
 const store = await open(url, { stallMsMax: 0, purgeEveryMs: 0 });
 await Promise.all([store.commit({ ledger: begin }), store.commit({ run: start }), store.commit({ packet: send })]);
-process.exitCode = 3; // It should not have lived to see this.
+process.exitCode = 3; // The process was not killed: the test fails.
 await store.close();

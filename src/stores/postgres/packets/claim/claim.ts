@@ -1,16 +1,16 @@
 import type { PacketClaimQuery, PacketClaims } from "../../../../core/packets/operation.js";
 import { claimPackets as claimFrom } from "../../../../core/packets/rules/claim.js";
 import type { PacketRow } from "../../../../core/packets/rules/table.js";
+import { ClaimTable, sameQueue } from "../../../shared/claim-table.js";
+import { Wishes } from "../../../shared/packet-wishes.js";
 import { arrayLiteral } from "../../parameters/columns.js";
 import { ask, askAlone, type PacketConnection } from "../ask.js";
 import { toPacket } from "../row.js";
 import { lock } from "../transaction/lock.js";
 import { read } from "../transaction/read.js";
 import { inTransaction } from "../transaction/transaction.js";
-import { Wishes } from "../transaction/wishes.js";
 import { write } from "../transaction/write.js";
 import { claimStatement, type Picked, reapStatement } from "./statement.js";
-import { ClaimTable, sameQueue } from "./table.js";
 
 /** Maximum packets of expired workers that one reap returns to their queues. */
 const reapMax = 1000;
@@ -96,7 +96,7 @@ async function claimInside(connection: PacketConnection, query: Look, extra: Wis
 function wishing(wishes: Wishes, row: PacketRow): Wishes {
   wishes.packets.add(row.no);
   if (row.state === "part") wishes.execution(row.execution);
-  else if (row.key !== null) wishes.key(row.key).lane(row, row.lane).execution(row.execution);
+  else if (row.key !== null) wishes.key(row.key).lane(row, row.lane).execution(row.execution).joins(row);
   return wishes;
 }
 

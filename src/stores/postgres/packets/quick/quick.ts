@@ -1,5 +1,6 @@
 import type { NewPacket, PacketAnswer, PacketOperation, Placed, SendPackets, SettlePacket } from "../../../../core/packets/operation.js";
 import { rowOf } from "../../../../core/packets/rules/row.js";
+import { reachText } from "../../../shared/census-book.js";
 import { codeOf } from "../../errors.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { arrayLiteral, type Columns, type Scalar } from "../../parameters/columns.js";
@@ -83,7 +84,7 @@ function isPlainSend({ execution, packets }: SendPackets): boolean {
 }
 
 /** Members that the statement can write, or that must be null. */
-const known = new Set(["no", "flow", "queue", "execution", "payload", "key", "lane", "join", "letter", "delayMs", "claim"]);
+const known = new Set(["no", "flow", "queue", "execution", "payload", "key", "lane", "join", "letter", "delayMs", "claim", "reach"]);
 
 /** Whether the quick statement can write the packet: it has no key, lane or join, and no member that the statement does not know. */
 function isPlain(packet: NewPacket): boolean {
@@ -103,7 +104,7 @@ function placedOf(packet: NewPacket, worker: number, now: number): Placed {
 
 /** A settle without packets has no execution here: see `isPlainSettle`. */
 function settleValues({ no, worker, attempt, packets }: SettlePacket): Scalar[] {
-  return [no, worker, attempt, packets[0]?.execution ?? null];
+  return [no, worker, attempt, packets[0]?.execution ?? null, reachText(packets[0]?.reach ?? null)];
 }
 
 function beginValues({ no, flow, entry, input, retentionMs }: NonNullable<SendPackets["execution"]>, open: number): Scalar[] {
@@ -121,6 +122,7 @@ function sentValues(packet: NewPacket, worker: number, of: number | null): Scala
     termsOf({ key: null, part: null, letter: packet.letter, deadBlocks: false }),
     delayMs,
     isClaimed(packet) ? worker : null,
+    reachText(packet.reach ?? null),
     of,
   ];
 }

@@ -18,6 +18,7 @@ export const settleColumns: Columns = [
   ["worker", "bigint"],
   ["attempt", "int"],
   ["execution", "bigint"],
+  ["reach", "text"],
 ];
 export const beginColumns: Columns = [
   ["no", "bigint"],
@@ -37,6 +38,7 @@ export const sentColumns: Columns = [
   ["terms", "text"],
   ["delay_ms", "bigint"],
   ["owner", "bigint"],
+  ["reach", "text"],
   ["of", "int"],
 ];
 
@@ -44,7 +46,8 @@ export const sentColumns: Columns = [
  * The common operations of a flush in one statement over arrays, durable and atomic by itself:
  *
  *   calm   every flow is active and every worker known; else the statement does nothing
- *   gone   packets without key and lane that are done; the open count of their execution does not change
+ *   gone   packets without key and lane that are done; the open count of their execution does not change, and the one packet that is
+ *          sent may fill the same ports of joins, so that no join has to be decided
  *   come   packets without key, lane and join that settles and sends send
  *   begun  executions without a key
  *
@@ -63,7 +66,7 @@ export function quickStatement({ settles, executions, notifies }: QuickParts): s
     withs.push(`gone AS (
   DELETE FROM $schema.packets p USING calm, ${unnest(settleColumns, before)}
   WHERE p.no = a.no AND p.owner = a.worker AND p.attempt = a.attempt AND p.key IS NULL AND p.lane IS NULL
-    AND p.execution IS NOT DISTINCT FROM a.execution
+    AND p.execution IS NOT DISTINCT FROM a.execution AND (p.reach IS NULL OR p.reach = a.reach)
   RETURNING a.ord)`);
     before += settleColumns.length;
   }
@@ -74,8 +77,8 @@ export function quickStatement({ settles, executions, notifies }: QuickParts): s
     before += beginColumns.length;
   }
   withs.push(`come AS (
-  INSERT INTO $schema.packets (no, flow, queue, state, owner, attempt, since, crashes, due_at, execution, payload, created_at, terms)
-  SELECT a.no, a.flow, a.queue, 'due', a.owner, CASE WHEN a.owner IS NULL THEN 0 ELSE 1 END, 0, 0, now + a.delay_ms, a.execution, a.payload, now, a.terms
+  INSERT INTO $schema.packets (no, flow, queue, state, owner, attempt, since, crashes, due_at, execution, payload, created_at, terms, reach)
+  SELECT a.no, a.flow, a.queue, 'due', a.owner, CASE WHEN a.owner IS NULL THEN 0 ELSE 1 END, 0, 0, now + a.delay_ms, a.execution, a.payload, now, a.terms, a.reach
   FROM calm, ${unnest(sentColumns, before)}${settles ? " WHERE a.of IS NULL OR a.of IN (SELECT ord FROM gone)" : ""})`);
   const done = settles ? "(SELECT json_agg(ord) FROM gone)" : "NULL";
   return `WITH ${withs.join(",\n")}

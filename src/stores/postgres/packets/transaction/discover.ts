@@ -1,9 +1,9 @@
 import type { PacketOperation } from "../../../../core/packets/operation.js";
+import { type PortWish, Wishes } from "../../../shared/packet-wishes.js";
+import { SeenPackets, type SeenPart } from "../../../shared/seen-packets.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { ask, type PacketConnection } from "../ask.js";
 import { type PacketJson, toPacket, withoutPayload } from "../row.js";
-import { SeenPackets, type SeenPart } from "./seen.js";
-import { type PortWish, Wishes } from "./wishes.js";
 
 interface Seen {
   readonly packets: readonly PacketJson[] | null;

@@ -1,7 +1,8 @@
 import { type RecordId, rowOf } from "../../../../core/ledger/record.js";
+import type { LockedRows } from "../../../shared/loaded-packet-table.js";
+import type { Wishes } from "../../../shared/packet-wishes.js";
 import { arrayLiteral } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";
-import type { Wishes } from "./wishes.js";
 
 /**
  * - try: skip lanes that another transaction has locked; wait for rows
@@ -11,10 +12,7 @@ import type { Wishes } from "./wishes.js";
 export type LockMode = "try" | "wait" | "skip";
 
 /** The locks that were acquired, until the end of the transaction. */
-export interface Locked {
-  readonly lanes: ReadonlySet<string>;
-  readonly executions: ReadonlySet<number>;
-  readonly keys: ReadonlySet<string>;
+export interface Locked extends LockedRows {
   readonly isolation: string;
 }
 

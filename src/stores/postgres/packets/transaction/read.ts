@@ -1,6 +1,8 @@
-import type { LedgerRecord } from "../../../../core/ledger/record.js";
 import type { FlowState } from "../../../../core/packets/packet.js";
-import type { ExecutionRow, PacketRow } from "../../../../core/packets/rules/table.js";
+import type { PacketRow } from "../../../../core/packets/rules/table.js";
+import { reachIn } from "../../../shared/census-book.js";
+import type { Loaded, Reaching } from "../../../shared/loaded-packet-table.js";
+import type { Wishes } from "../../../shared/packet-wishes.js";
 import { serverNow } from "../../ledger/read.js";
 import { type RecordRow, toRecord } from "../../ledger/row.js";
 import { arrayLiteral } from "../../parameters/columns.js";
@@ -8,19 +10,6 @@ import { ask, type PacketConnection } from "../ask.js";
 import { type ExecutionJson, type PacketJson, toExecution, toPacket, withoutPayload } from "../row.js";
 import { portValues } from "./discover.js";
 import { keyArrays, list } from "./lock.js";
-import type { Wishes } from "./wishes.js";
-
-/** The rows that a transaction has read under its locks. */
-export interface Loaded {
-  readonly now: number;
-  readonly packets: readonly PacketRow[];
-  readonly executions: readonly ExecutionRow[];
-  /** Executions of which all parts were read. */
-  readonly whole: ReadonlySet<number>;
-  readonly records: readonly LedgerRecord[];
-  readonly flows: ReadonlyMap<string, FlowState>;
-  readonly workers: ReadonlyMap<number, number>;
-}
 
 interface Answer {
   readonly now: number;
@@ -28,6 +17,7 @@ interface Answer {
   readonly joined: readonly PacketJson[] | null;
   readonly others: readonly PacketJson[] | null;
   readonly executions: readonly (ExecutionJson & { readonly whole: boolean })[] | null;
+  readonly reaching: readonly (Omit<Reaching, "reach"> & { readonly reach: string })[] | null;
   readonly records: readonly RecordRow[] | null;
   readonly flows: readonly { readonly flow: string; readonly state: FlowState }[] | null;
   readonly workers: readonly { readonly no: number; readonly lease_until: number }[] | null;
@@ -35,7 +25,7 @@ interface Answer {
 
 /**
  * Reads, for a lane: its first packets, because only the head can be removed, and its last position. For an execution that could end with
- * the packets at hand, or does not exist yet: all its parts. Payloads are read only where they are needed.
+ * the packets at hand, or does not exist yet, or whose joins may be decided: all its parts, and a census. Payloads are read only where they are needed.
  */
 const readStatement = {
   name: "read",
@@ -65,6 +55,9 @@ SELECT json_build_object(
     ORDER BY p.created_at, p.no LIMIT a.count) x),
   'others', (SELECT json_agg(o) FROM others o),
   'executions', (SELECT json_agg(e) FROM ex e),
+  'reaching', (SELECT json_agg(c) FROM (
+    SELECT p.execution, p.state, p.reach, count(*) AS count FROM ex e JOIN $schema.packets p ON p.execution = e.no
+    WHERE e.whole AND p.reach IS NOT NULL AND p.state <> 'kept' GROUP BY p.execution, p.state, p.reach) c),
   'records', (SELECT json_agg(x.r) FROM unnest($3::text[], $4::text[]) AS a(scope, key), LATERAL (
     SELECT r FROM $schema.records r WHERE r.scope = a.scope AND r.key = a.key LIMIT 1) x),
   'flows', (SELECT json_agg(f) FROM $schema.flows f WHERE f.flow = ANY ($13::text[])),
@@ -93,6 +86,7 @@ export async function read(connection: PacketConnection, wishes: Wishes): Promis
     packets: [...packets.values()],
     executions: executions.map(toExecution),
     whole: new Set(executions.filter(({ whole }) => whole).map(({ no }) => no)),
+    reaching: (answer.reaching ?? []).map((group) => ({ ...group, reach: reachIn(group.reach) })),
     records: (answer.records ?? []).map(toRecord),
     flows: new Map((answer.flows ?? []).map(({ flow, state }) => [flow, state])),
     workers: new Map((answer.workers ?? []).map(({ no, lease_until: until }) => [no, until])),

@@ -1,11 +1,11 @@
+import { LoadedTable, Missing } from "../../../shared/loaded-packet-table.js";
+import { Wishes } from "../../../shared/packet-wishes.js";
 import { beginOurs } from "../../connection/session.js";
 import type { PgClient } from "../../driver.js";
 import { codeOf } from "../../errors.js";
 import type { PacketConnection } from "../ask.js";
 import { type Locked, type LockMode, lock } from "./lock.js";
 import { read } from "./read.js";
-import { LoadedTable, Missing } from "./table.js";
-import { Wishes } from "./wishes.js";
 import { Overtaken, write } from "./write.js";
 
 /** Each retry also locks rows that the previous try found missing, such as lanes and executions of packets that a key holds. */

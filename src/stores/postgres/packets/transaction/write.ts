@@ -1,4 +1,5 @@
 import { notesMax } from "../../../../core/packets/packet.js";
+import type { PacketChanges } from "../../../shared/loaded-packet-table.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { type Columns, type Scalar, unnest } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";
@@ -14,7 +15,6 @@ import {
   packetValues,
 } from "../row.js";
 import { recordColumns, recordValues } from "./record.js";
-import type { PacketChanges } from "./table.js";
 
 /** Another transaction changed a row after it was read: the transaction must be rolled back and retried. */
 export class Overtaken extends Error {}

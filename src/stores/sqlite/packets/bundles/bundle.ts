@@ -37,8 +37,9 @@ export function workerOf(no: number): number {
  * commit. Its number must be in its owner's range, because bundles are found by it.
  */
 export function canBeBundled(row: PacketRow): boolean {
-  const { no, owner, attempt, lane, part, parts, letter, dueAt, createdAt } = row;
-  if (owner === null || lane !== null || part !== null || parts !== null || letter?.alert !== undefined) return false;
+  const { no, owner, attempt, lane, part, parts, letter, dueAt, createdAt, reach } = row;
+  // A packet with a reach is found by its execution, in an index of rows.
+  if (owner === null || lane !== null || part !== null || parts !== null || reach !== null || letter?.alert !== undefined) return false;
   return attempt === 1 && dueAt === createdAt && textLength(row) <= textLengthMax && workerOf(no) === owner;
 }
 

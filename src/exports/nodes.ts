@@ -1,0 +1,11 @@
+export { type NodeSettings, NodeType } from "../graph/node/node-type.js";
+export { collect } from "../graph/nodes/data/collect.js";
+export { delay } from "../graph/nodes/data/delay.js";
+export { filter } from "../graph/nodes/data/filter.js";
+export { type SplitPart, split } from "../graph/nodes/data/split.js";
+export { transform } from "../graph/nodes/data/transform.js";
+export { type EmailOptions, email } from "../graph/nodes/email/email.js";
+export { httpRequest } from "../graph/nodes/http/http-request.js";
+export type { HttpNodeOptions } from "../graph/nodes/http/options.js";
+export { webhookOut } from "../graph/nodes/http/webhook-out.js";
+export { type ReadyMadeOptions, readyMadeNodes } from "../graph/nodes/ready-made.js";

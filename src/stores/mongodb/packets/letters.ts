@@ -1,0 +1,88 @@
+import type { Alert } from "../../../core/packets/operation.js";
+import { discard, reinject } from "../../../core/packets/rules/letters.js";
+import type { PacketTable } from "../../../core/packets/rules/table.js";
+import { letterWishes, Wishes } from "../../shared/packet-wishes.js";
+import { SeenPackets } from "../../shared/seen-packets.js";
+import { asking } from "../connection/ask.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import type { Collections } from "../layout.js";
+import { serverTime } from "../ledger/read.js";
+import { inTransaction, type Patience } from "../transactions/in-transaction.js";
+import { notesOf, toPacketRow } from "./document.js";
+import { lostEveryRace, orConflict, patient } from "./race.js";
+import { decideInside } from "./transaction.js";
+
+export function reinjectLetter(client: MongoClient, collections: Collections, no: number, alert?: Alert): Promise<boolean> {
+  return untilDone(
+    "a retry of a dead letter",
+    onLetter(client, collections, no, (table) => reinject(table, no, alert), patient),
+  );
+}
+
+export function discardLetter(client: MongoClient, collections: Collections, no: number): Promise<boolean> {
+  return untilDone(
+    "a discard of a dead letter",
+    onLetter(client, collections, no, (table) => discard(table, no), patient),
+  );
+}
+
+async function untilDone(what: string, change: Promise<boolean | "again">): Promise<boolean> {
+  const done = await change;
+  if (done === "again") throw lostEveryRace(what);
+  return done;
+}
+
+/** Returns whether the packet was a dead letter. */
+async function onLetter(
+  client: MongoClient,
+  collections: Collections,
+  no: number,
+  verb: (table: PacketTable) => object | undefined,
+  patience?: Patience,
+): Promise<boolean | "again"> {
+  const work = async (options: Required<SessionOption>) => {
+    const seen = new SeenPackets();
+    const found = await collections.packets.findOne({ _id: no }, { ...options, projection: { payload: 0 } });
+    if (found !== null) seen.packets.set(no, toPacketRow(found));
+    const wishes = new Wishes().add(letterWishes(no, seen));
+    return await decideInside(collections, { wishes }, options, (table) => verb(table) !== undefined);
+  };
+  return await inTransaction(client, "a change of a dead letter", (options) => orConflict(work(options)), patience);
+}
+
+/** Executions with their notes, then dead letters, each in a transaction. What conflicts is left for the next purge. */
+export async function purgePackets(client: MongoClient, collections: Collections, limit: number): Promise<number> {
+  const { executions, notes, packets } = collections;
+  const over = await asking("a purge", async () => {
+    const time = await serverTime(collections);
+    const until = { $lte: time };
+    const [ended, letters] = await Promise.all([
+      executions
+        .find({ expiresAt: until }, { projection: { _id: 1 } })
+        .sort({ expiresAt: 1 })
+        .limit(limit)
+        .toArray(),
+      packets
+        .find({ "dead.expiresAt": until }, { projection: { _id: 1 } })
+        .sort({ "dead.expiresAt": 1, _id: 1 })
+        .limit(limit)
+        .toArray(),
+    ]);
+    return { time, ended, letters };
+  });
+  let removed = 0;
+  for (const { _id } of over.ended) {
+    const gone = await inTransaction(client, "a purge", async (options) => {
+      // A retried dead letter may have opened it again.
+      const { deletedCount } = await executions.deleteOne({ _id, expiresAt: { $lte: over.time } }, options);
+      if (deletedCount === 1) await notes.deleteMany(notesOf(_id), options);
+      return deletedCount;
+    });
+    if (gone === 1) removed += 1;
+  }
+  for (const { _id } of over.letters.slice(0, limit - removed)) {
+    const gone = await onLetter(client, collections, _id, (table) => discard(table, _id));
+    if (gone === true) removed += 1;
+  }
+  return removed;
+}

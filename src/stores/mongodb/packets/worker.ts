@@ -1,0 +1,74 @@
+import { assert } from "../../../core/errors/errors.js";
+import { type FlowState, workerNumber } from "../../../core/packets/packet.js";
+import type { MongoClient, SessionOption } from "../driver.js";
+import { isDuplicateKey } from "../errors.js";
+import type { Collections } from "../layout.js";
+import { absent, add, gte, literal, now } from "../ledger/expressions.js";
+import { inTransaction } from "../transactions/in-transaction.js";
+import { lostEveryRace, patient } from "./race.js";
+
+/** Assigns a number, which is used once even if the process dies before the next line, and registers the worker. */
+export async function joinWorkers({ meta, packetWorkers, bounded }: Collections, leaseMs: number): Promise<number> {
+  const counter = meta as unknown as CounterCollection;
+  const count = () =>
+    counter.findOneAndUpdate({ _id: "packetWorkers" }, { $inc: { last: 1 } }, { upsert: true, returnDocument: "after", ...bounded });
+  // Of two first workers that join at the same time, one gets a duplicate key error.
+  const counted = await count().catch((error: unknown) => (isDuplicateKey(error) ? count() : Promise.reject(error)));
+  assert(counted !== null, "an upsert returns the document that it inserts");
+  const no = workerNumber(counted.last);
+  await packetWorkers.updateOne({ _id: no }, leaseFor(leaseMs), { ...bounded, upsert: true });
+  return no;
+}
+
+/** The part of the driver's collection that the counter uses. */
+interface CounterCollection {
+  findOneAndUpdate(filter: { _id: string }, update: object, options: object): Promise<{ readonly last: number } | null>;
+}
+
+const leaseFor = (leaseMs: number) => [{ $set: { leaseUntil: add(now, leaseMs) } }];
+
+export async function renewWorker({ packetWorkers, bounded }: Collections, worker: number, leaseMs: number): Promise<boolean> {
+  const { matchedCount } = await packetWorkers.updateOne({ _id: worker }, leaseFor(leaseMs), bounded);
+  return matchedCount === 1;
+}
+
+/** The worker's packets are due again, with what `change` says about the attempt. */
+const released = (change: Record<string, unknown>) => [{ $set: { owner: absent, claim: absent, claimAt: "$dueAt", ...change } }];
+const uncounted = { since: add("$since", 1) };
+
+/** Removes the worker; its packets are due, and the attempt does not count. */
+export async function leaveWorkers(client: MongoClient, collections: Collections, worker: number): Promise<void> {
+  const { packets, packetWorkers } = collections;
+  const leave = async (options: Required<SessionOption>) => {
+    await packetWorkers.deleteOne({ _id: worker }, options);
+    await packets.updateMany({ owner: worker }, released({ ...uncounted, dueAt: now, claimAt: now }), options);
+  };
+  if ((await inTransaction(client, "a leave", leave, patient)) === "again") throw lostEveryRace("a worker's leave");
+}
+
+/** Releases packets of claims whose reply was lost: the worker does not know them, so they were not delivered. */
+export async function giveBack({ packets, bounded }: Collections, worker: number, claims: readonly number[]): Promise<void> {
+  await packets.updateMany({ owner: worker, claim: { $in: [...claims] } }, released(uncounted), bounded);
+}
+
+/**
+ * Removes a worker whose lease has expired, or that the store does not know, together with its packets: they are due, and each counts a
+ * crash. In one transaction, because a known worker must not lose only some of its packets (`core/packets/rules/claim.ts`).
+ */
+export async function reapWorker(client: MongoClient, { packets, packetWorkers }: Collections, worker: number): Promise<void> {
+  await inTransaction(client, "a claim", async (options) => {
+    await packetWorkers.deleteOne({ _id: worker, $expr: gte(now, "$leaseUntil") }, options);
+    // It has renewed its lease since.
+    if ((await packetWorkers.findOne({ _id: worker }, options)) !== null) return;
+    await packets.updateMany({ owner: worker }, released({ crashes: add("$crashes", 1) }), options);
+  });
+}
+
+export async function readFlowState({ flows }: Collections, flow: string): Promise<FlowState> {
+  return (await flows.findOne({ _id: flow }))?.state ?? "active";
+}
+
+export async function writeFlowState({ flows, bounded }: Collections, flow: string, state: FlowState): Promise<void> {
+  const save = () => flows.updateOne({ _id: flow }, [{ $set: { state: literal(state) } }], { ...bounded, upsert: true });
+  await save().catch((error: unknown) => (isDuplicateKey(error) ? save() : Promise.reject(error)));
+}
