@@ -12,6 +12,7 @@ import { inTransaction, type Patience } from "../transactions/in-transaction.js"
 import { toPacketRow } from "./document.js";
 import { orConflict } from "./race.js";
 import { decideInside } from "./transaction.js";
+import { lockKeys } from "./write.js";
 
 /** Operations per transaction: MongoDB advises at most 1,000 documents in one, and an operation writes several. */
 const togetherMax = 50;
@@ -66,7 +67,7 @@ function chunksOf(operations: readonly PacketOperation[]): PacketOperation[][] {
 
 async function decideTogether(client: MongoClient, collections: Collections, operations: readonly PacketOperation[]): Promise<Answers> {
   const decide = (some: readonly PacketOperation[], patience?: Patience) =>
-    inTransaction(client, "a flush of packets", (options) => orConflict(decideAll(collections, some, options)), patience);
+    inTransaction(client, "a flush of packets", (options, tries) => orConflict(decideAll(collections, some, options, tries)), patience);
   if (operations.length > 1) {
     const answers = await decide(operations, { triesMax: triesTogether });
     if (answers !== "again") return answers;
@@ -83,18 +84,17 @@ async function decideAll(
   collections: Collections,
   operations: readonly PacketOperation[],
   options: Required<SessionOption>,
+  tries: number,
 ): Promise<PacketAnswer[]> {
-  const seen = await seenOf(collections, operations, options);
+  const isRetry = tries > 1;
+  const seen = await seenOf(collections, operations, isRetry ? {} : options);
   const wishes = operations.reduce((sum, operation) => sum.add(wishesOf(operation, seen)), new Wishes());
+  if (isRetry) await lockKeys(collections, wishes.keys.values(), options);
   return await decideInside(collections, { wishes }, options, (table) => operations.map((operation) => apply(table, operation)));
 }
 
 /** The packets that will be removed: from their key, lane and execution it follows which other rows are needed. */
-async function seenOf(
-  { packets }: Collections,
-  operations: readonly PacketOperation[],
-  options: Required<SessionOption>,
-): Promise<SeenPackets> {
+async function seenOf({ packets }: Collections, operations: readonly PacketOperation[], options: SessionOption): Promise<SeenPackets> {
   const numbers = operations.flatMap((operation) => (operation.verb === "settlePacket" ? [operation.no] : []));
   if (numbers.length === 0) return SeenPackets.none;
   const seen = new SeenPackets();

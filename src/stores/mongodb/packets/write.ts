@@ -1,5 +1,5 @@
 import type { AnyBulkWriteOperation, Collection, Document } from "mongodb";
-import { effectClasses, type LedgerRecord, rowOf } from "../../../core/ledger/record.js";
+import { effectClasses, type LedgerRecord, type RecordId, rowOf } from "../../../core/ledger/record.js";
 import { notesMax } from "../../../core/packets/packet.js";
 import type { PacketChanges } from "../../shared/loaded-packet-table.js";
 import type { SessionOption } from "../driver.js";
@@ -58,6 +58,22 @@ async function writeRecords(
 }
 
 const touch = { $inc: { touched: 1 } };
+
+/**
+ * As the first statement of a transaction: its snapshot begins here, and other writes of these records wait until it ends. Without it
+ * an owner that renews its key more often than a transaction takes would make every try conflict.
+ */
+export async function lockKeys(collections: Collections, keys: Iterable<RecordId>, options: Required<SessionOption>): Promise<void> {
+  const byCollection = new Map<string, { readonly place: RecordPlace; readonly ids: string[] }>();
+  for (const id of keys) {
+    const place = await placeOf(collections, id.scope);
+    if (place === undefined) continue;
+    const entry = byCollection.get(place.records.collectionName) ?? { place, ids: [] };
+    byCollection.set(place.records.collectionName, entry);
+    entry.ids.push(idIn(place, id));
+  }
+  for (const { place, ids } of byCollection.values()) await place.records.updateMany({ _id: { $in: ids } }, touch as never, options);
+}
 
 function recordWrite(place: RecordPlace, next: LedgerRecord, was: number, past: readonly object[]): AnyBulkWriteOperation<Document> {
   const { state, effect, ...rest } = next;

@@ -16,19 +16,20 @@ export interface Patience {
 
 /**
  * Runs `work` in a transaction. MongoDB aborts a transaction that writes a document which another one has written since, and nothing of
- * it is applied: it is retried here a few times, and then with the next flush. `work` may throw `Conflict` for the same effect.
+ * it is applied: it is retried here a few times, and then with the next flush. `work` gets the number of the try, and may throw `Conflict` for the
+ * same effect.
  */
 export async function inTransaction<T>(
   client: MongoClient,
   what: string,
-  work: (options: Required<SessionOption>) => Promise<T>,
+  work: (options: Required<SessionOption>, tries: number) => Promise<T>,
   { triesMax = 5, forMs = 0 }: Patience = {},
 ): Promise<T | "again"> {
   const startedAt = performance.now();
   for (let tries = 1; ; tries++) {
     try {
       return await asking(what, () =>
-        transact(client, (tx) => work({ session: tx as Required<SessionOption>["session"] })).catch(explainFailure),
+        transact(client, (tx) => work({ session: tx as Required<SessionOption>["session"] }, tries)).catch(explainFailure),
       );
     } catch (error) {
       if (!(error instanceof Conflict)) throw error;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ContractGroup } from "../contract-case.js";
-import { beginOf, completed, dayMs, settle, start, unknown } from "../ledger/operations.js";
+import { beginOf, completed, dayMs, renewOf, send, settle, start, unknown } from "../ledger/operations.js";
 import { type Scene, shortMs } from "../ledger/scene.js";
 import { handOf, packetCase, reach } from "./packet-case.js";
 import { countersOf, dead, Hand, keyOf, kindsOf, notesOf, numbersOf, packetOf, retry } from "./packet-operations.js";
@@ -217,6 +217,26 @@ export const keying: ContractGroup = {
       await hand.store.commit({ ledger: { verb: "settle", ...key, owner, attempt, to: { state: "free" }, note: null } });
       await start(hand.store, beginOf({ scope: key.scope, key: key.key, leaseMs: shortMs }));
       const { woken } = await hand.done(packet);
+      assert.deepEqual(
+        woken.map(({ no, to }) => [no, to]),
+        [[held.no, "due"]],
+      );
+    }),
+
+    packetCase("a key that was taken from its packet and is renewed all the time: the packet is settled nevertheless", async (scene) => {
+      const { hand, packet, held } = await oneAndHeld(scene);
+      const { attempt } = await recordOf(scene);
+      const other = await scene.open();
+      await other.commit({ ledger: { verb: "settle", ...key, owner: `packet:${packet.no}`, attempt, to: { state: "free" }, note: null } });
+      const taken = await start(other, beginOf({ scope: key.scope, key: key.key }));
+      let isSettled = false;
+      const renewals = (async () => {
+        while (!isSettled) await send(other, renewOf(taken));
+      })();
+      const { woken } = await hand.done(packet).finally(() => {
+        isSettled = true;
+      });
+      await renewals;
       assert.deepEqual(
         woken.map(({ no, to }) => [no, to]),
         [[held.no, "due"]],
