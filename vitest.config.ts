@@ -7,7 +7,7 @@ import { sourceOfPackage } from "./test/kit/source-of-package.js";
 process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
 
 // Test files share the modules of their worker, which saves a quarter of the processor time. These files change what modules
-// share (mocked modules, the store of the process, warnings that come once), so each has a worker of its own.
+// share (mocked modules, the store of the process, options of registered steps, warnings that come once), so each has a worker of its own.
 const isolated = [
   "test/flow/{flow,hooks,store}.test.ts",
   "test/kit/effort.test.ts",
@@ -16,6 +16,7 @@ const isolated = [
   "test/transform/next.test.ts",
   "test/workflow/compat/start.test.ts",
   "test/workflow/runner/time.test.ts",
+  "test/workflow/runs/options.test.ts",
   "src/stores/mongodb/errors.test.ts",
   "src/stores/redis/connection/connection.test.ts",
 ];

@@ -9,6 +9,7 @@ import { start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ordersDocument } from "../graph/orders-document.js";
 import { appFolder } from "../kit/app-folder.js";
+import { sample } from "../kit/effort.js";
 import { poll } from "../kit/poll.js";
 import { durableStores, onStoresInTurn, type Scene } from "../kit/scene.js";
 import { isRunning } from "../servers/process/processes.js";
@@ -69,7 +70,7 @@ async function running(folder: string, scene: Pick<Scene, "url">, more: readonly
   return { child, url, out: () => out, ended: emitted(child, "exit") };
 }
 
-onStoresInTurn("run", durableStores, (test) => {
+onStoresInTurn("run", sample(durableStores, 2), (test) => {
   test("serves the API, delivers triggers of other processes, and stops on a signal", async ({ scene }) => {
     const folder = shop();
     const { file } = on(scene);
@@ -103,7 +104,7 @@ onStoresInTurn("run", durableStores, (test) => {
   });
 });
 
-onStoresInTurn("the commands that list and show", durableStores, (test) => {
+onStoresInTurn("the commands that list and show", sample(durableStores, 2), (test) => {
   test("executions and dead letters, retried and discarded", async ({ scene }) => {
     const folder = shop();
     const { store } = on(scene);

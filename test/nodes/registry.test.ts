@@ -120,3 +120,15 @@ test("what does not fit is an error or a warning that says what to do", async ()
   for (const about of ['has no input port "other"', 'has no output port "result"', 'has no node "not_there" (nodes: work, many)'])
     expect(said).toContain(about);
 });
+
+test("a registry entry with a misspelt name is a warning; an entry for another flow is not", async () => {
+  const warnings = captureWarnings("ONCEFLOW_NODE_SERVER");
+  const { http } = shared.urls as NodeServerUrls;
+  const entry = `{ url: "${http}", tokenEnv: TEST_NODES_TOKEN }`;
+  const registry = { file: "r.yaml", text: `nodes: { work: ${entry}, wrok: ${entry}, refund_payment: ${entry} }` };
+  await outputsOf({ documents: [documentOf("")], registry });
+  await until("it warned", () => warnings.length > 0);
+  expect(warnings.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/the registry has node "wrok" \(r\.yaml:1:\d+\), which no document has; did you mean "work"\?/),
+  ]);
+});

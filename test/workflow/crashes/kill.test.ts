@@ -14,11 +14,11 @@ import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
 takeTurns();
 
-const runs = effort({ quick: 150, full: 500 });
+const runs = effort({ quick: 80, full: 500 });
 const stepsPerRun = 5;
 const workers = 4;
 /** One worker is killed each time this many more calls have reached the provider, however long that takes. */
-const callsPerKill = effort({ quick: 25, full: 40 });
+const callsPerKill = effort({ quick: 20, full: 40 });
 
 /** Has the same name as in the workers; this process only starts it and must never execute it. */
 const killed = workflow("killed", async (): Promise<number> => Promise.reject(new Error("this process must not execute it")));

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { inspect, key, once, open } from "onceflow";
 import { describe, expect, inject, type TestContext, test } from "vitest";
+import { isFull } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { Program } from "../../kit/program.js";
 import { letTimePass } from "../../kit/real-time.js";
@@ -149,12 +150,12 @@ describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", options, () =>
 });
 
 const redis = inject("redis");
-describe.skipIf(!redis.ok)("a stuck event loop on Redis", options, () => {
+describe.skipIf(!redis.ok || !isFull)("a stuck event loop on Redis", options, () => {
   cases(async () => `${redis.ok ? redis.url : ""}?prefix=stuck-${randomUUID()}`);
 });
 
 const dynamodb = inject("dynamodb");
-describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", options, () => {
+describe.skipIf(!dynamodb.ok || !isFull)("a stuck event loop on DynamoDB", options, () => {
   cases(async ({ onTestFinished }) => {
     const table = freshTable(dynamodb.ok ? dynamodb.url : "");
     onTestFinished(() => table.drop());
@@ -163,7 +164,7 @@ describe.skipIf(!dynamodb.ok)("a stuck event loop on DynamoDB", options, () => {
 });
 
 const mongodb = inject("mongodb");
-describe.skipIf(!mongodb.ok)("a stuck event loop on MongoDB (an emulator, unless a real one is given)", options, () => {
+describe.skipIf(!mongodb.ok || !isFull)("a stuck event loop on MongoDB (an emulator, unless a real one is given)", options, () => {
   cases(async ({ onTestFinished }) => {
     const database = await freshMongoDatabase(mongodb.ok ? mongodb.url : "");
     onTestFinished(() => database.drop());

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
+import { sample } from "../../kit/effort.js";
 import { acquire } from "../../servers/acquire.js";
 
 const program = fileURLToPath(new URL("../../../.build/test/workflow/programs/unhandled-rejections.js", import.meta.url));
@@ -26,7 +27,7 @@ const nodes = {
   "Node 24": () => acquire("node24"),
 };
 
-describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("unhandled rejections, %s", async (name) => {
+describe.each(sample(Object.keys(nodes) as (keyof typeof nodes)[], 3))("unhandled rejections, %s", async (name) => {
   const acquired = await nodes[name]();
   afterAll(async () => {
     if (acquired.ok) await acquired.running.stop();

@@ -2,6 +2,7 @@ import type { Store } from "onceflow";
 import { getRun } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { appFolder, type Ran, runNode } from "../../kit/app-folder.js";
+import { sample } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { durableStores, onStoresInTurn, type Scene } from "../../kit/scene.js";
 
@@ -43,7 +44,7 @@ async function killedInStep(scene: Scene): Promise<Store> {
 
 const untilEnded = 'while ((await getRun("o-1").status) !== "completed") await new Promise((go) => setTimeout(go, 20));';
 
-onStoresInTurn("the worker of a process", durableStores, (test, on) => {
+onStoresInTurn("the worker of a process", sample(durableStores, 2), (test, on) => {
   test("configure({ worker: true }) in the entry file continues a run of a killed process after the restart, without a new start", async ({
     scene,
   }) => {

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { ConfigurationError, InvalidInputError } from "../../../core/errors/errors.js";
+import { nearest } from "../../../core/errors/known-options.js";
 import { findingText } from "../../findings/finding.js";
 import type { FlowSource } from "../../load/load-flows.js";
 import type { BaseNode } from "../../node/node.js";
@@ -50,6 +51,16 @@ export class RemoteNodes {
   workOf(node: PlannedNode): BaseNode | undefined {
     if (!this.#work.has(node)) this.#work.set(node, this.#make(node));
     return this.#work.get(node);
+  }
+
+  /** Nodes of the registry that no document has, and whose name is nearly that of a node: the entry would silently have no effect. */
+  misspelt(operationIds: ReadonlySet<string>): readonly string[] {
+    return [...(this.#registry?.nodes.values() ?? [])].flatMap(({ operationId, place: { file, line, column } }) => {
+      const meant = operationIds.has(operationId) ? undefined : nearest(operationId, [...operationIds]);
+      return meant === undefined
+        ? []
+        : [`the registry has node "${operationId}" (${file}:${line}:${column}), which no document has; did you mean "${meant}"?`];
+    });
   }
 
   close(): void {

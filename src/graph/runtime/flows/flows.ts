@@ -42,8 +42,12 @@ export async function routeFlows(options: RuntimeOptions, resolved: ResolvedOpti
   checkChildren(plans, hasCode);
   if (resolved.work) warnOfWebhooks(plans, resolved.privateWebhooks);
   await initNodes(plans, workOf);
-  if (resolved.work) warnOfServers(await checkServers(remote.servers));
+  if (resolved.work) warnOfServers([...remote.misspelt(operationIdsOf(plans)), ...(await checkServers(remote.servers))]);
   return { routed, close: () => remote.close() };
+}
+
+function operationIdsOf(plans: readonly FlowPlan[]): ReadonlySet<string> {
+  return new Set(plans.flatMap(({ nodes }) => [...nodes.values()].map(({ operationId }) => operationId)));
 }
 
 export interface RoutedFlows {
