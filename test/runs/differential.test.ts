@@ -171,6 +171,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
       return new Set(run === undefined ? [] : [run]);
     }
     if (operation.verb === "write" || operation.verb === "appendLate") return new Set([operation.id]);
+    if (operation.verb === "act") return new Set([operation.id]);
     const entry = operation.verb === "append" ? operation.entry : operation.first?.entry;
     const parents = [operation.verb === "append" ? (await model.read(operation.id))?.parent : operation.parent];
     for (const each of entry?.children ?? []) parents.push(each.id, each.parent);

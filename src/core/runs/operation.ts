@@ -1,4 +1,5 @@
 import type { Chunk, ChunkQuery, ChunkRecord, Voided } from "./chunk.js";
+import type { LogEntry, LogQuery, NewLogEntry } from "./log.js";
 import type { EndStatus, HookRecord, JournalEntry, Mail, MailKind, RunRecord, RunStatus, WorkerRecord } from "./run.js";
 
 /**
@@ -20,6 +21,10 @@ export interface StartRun {
   readonly first: { readonly owner: string; readonly leaseMs: number; readonly entry: Entry } | null;
   /** Written with the run: an input that is stored beside the journal. */
   readonly chunks?: readonly Chunk[];
+  /** How long the run may take: it is cancelled this long after its creation. Default: no deadline. */
+  readonly timeoutMs?: number;
+  /** How long code may clean up after the deadline, before the run can be ended without its code. Needed with `timeoutMs`. */
+  readonly cleanupMs?: number;
 }
 
 /**
@@ -71,6 +76,15 @@ export interface Entry {
   readonly chunks?: readonly Chunk[];
   /** If absent, `deaths`, `crashes` and `alone` of the run stay as they are. */
   readonly trial?: Trial;
+  /** Mail to other runs: cancellations of children. Mail to a run that does not exist or has ended is dropped. */
+  readonly outgoing?: readonly OutgoingMail[];
+  /** When the run can be ended without its code (see {@link RunRecord}). If absent: unchanged. */
+  readonly stopAt?: number;
+}
+
+/** Mail that an entry sends to another run. */
+export interface OutgoingMail extends Omit<Send, "verb" | "to"> {
+  readonly to: { readonly run: string };
 }
 
 /**
@@ -102,10 +116,12 @@ export type Then =
   | {
       readonly kind: "release";
       readonly wakeAt: number | null;
-      readonly status: Extract<RunStatus, "running" | "unknown" | "diverged" | "parked">;
+      readonly status: Extract<RunStatus, "running" | "unknown" | "diverged" | "parked" | "paused">;
       readonly trouble: string | null;
       /** Workers that do not claim the run before `until`, unless mail arrives first. If absent, any worker may claim it. */
       readonly avoid?: { readonly workers: readonly string[]; readonly until: number };
+      /** Of a paused run: the newest mail that the owner has seen. Only newer mail makes the run due at once. */
+      readonly seen?: number;
     }
   /** The run ends. Its hooks are removed, and its parent gets mail of kind "child" with its status and output. */
   | {
@@ -114,6 +130,8 @@ export type Then =
       readonly output: string | null;
       /** Number of steps whose outcome is unknown when the run ends: the run is not purged before they are settled. Default 0. */
       readonly unsettled?: number;
+      /** Why an operator should look at the run although it has ended: for example, its cleanup did not run. Default: null. */
+      readonly trouble?: string;
     };
 
 /** Sends mail to a run. */
@@ -128,8 +146,57 @@ export interface Send {
   readonly key: string;
 }
 
+/**
+ * An action of an operator. The change and its entry in the operator log are one write. It is refused ("stale") if the run is not in the
+ * state on which the action was decided. If the log already has an action with this id, nothing is changed and the answer is the first one: an action that is sent
+ * again after a lost reply finds its own success.
+ */
+export interface Act {
+  readonly verb: "act";
+  /** The run that is changed; for a fork, the new run. */
+  readonly id: string;
+  readonly log: NewLogEntry;
+  /** Only what is given is compared. */
+  readonly expect: RunExpectation;
+  readonly change: ActionChange;
+}
+
+export interface RunExpectation {
+  readonly status?: RunStatus;
+  readonly epoch?: number;
+  /** Number of the last journal entry. */
+  readonly seq?: number;
+}
+
+/** What an operator's action changes. */
+export type ActionChange =
+  /** Sends mail to the run. With `token`: only if the run still has the hook with this token. With `stopAfterMs`: see {@link RunRecord.stopAt}. */
+  | {
+      readonly kind: "send";
+      readonly mail: Omit<Send, "verb" | "to">;
+      readonly token?: string;
+      readonly stopAfterMs?: number;
+    }
+  /**
+   * Continues a failed run: writes the next journal entry in a new epoch, registers its open hooks again, and makes the run due. The mail that
+   * would report the failure to the parent is withdrawn. Refused if the parent has read that mail, or may be reading it, and if another
+   * hook has one of the tokens.
+   */
+  | {
+      readonly kind: "reopen";
+      /** Number of the new entry. Refused ("stale") if it is not the next one. */
+      readonly seq: number;
+      readonly events: string;
+      readonly hooks: readonly Extract<HookChange, { add: string }>[];
+      readonly chunks?: readonly Chunk[];
+    }
+  /** Removes an ended run without unknown steps, with everything that belongs to it except the operator log. Its id can be used again. */
+  | { readonly kind: "remove" }
+  /** Creates a run: a fork. `expect` is not compared. */
+  | { readonly kind: "start"; readonly start: StartRun };
+
 /** One operation on a run that goes through group commit. */
-export type RunOperation = StartRun | Append | AppendLate | Send | WriteChunks;
+export type RunOperation = StartRun | Append | AppendLate | Send | WriteChunks | Act;
 
 /** What the store answers to a {@link RunOperation}. `now` is the store's time. */
 export type RunAnswer =
@@ -145,10 +212,25 @@ export type RunAnswer =
   | { readonly kind: "sent"; readonly run: string; readonly duplicate: boolean }
   /** write: `closed` are streams that have ended; chunks for them were not written. */
   | { readonly kind: "written"; readonly closed: readonly string[] }
-  /** send: the run or hook was not found. */
+  /** send, act: the run or hook was not found. */
   | { readonly kind: "absent" }
-  /** send: the run has ended. */
-  | { readonly kind: "ended"; readonly run: string };
+  /** send, act: the run has ended. */
+  | { readonly kind: "ended"; readonly run: string }
+  /** act: done. `repeated`: by an earlier request with the same action id, whose entry in the log this is. */
+  | { readonly kind: "acted"; readonly entry: LogEntry; readonly repeated: boolean }
+  /** act: the run is in another state. Nothing was changed. */
+  | { readonly kind: "stale"; readonly state: Required<RunExpectation> }
+  /** act: not allowed in this state. Nothing was changed. */
+  | { readonly kind: "notAllowed"; readonly why: ActionRefusal };
+
+/**
+ * unsettled: the outcome of a step is unknown. parentTook: the parent has read the failure. parentReads: a worker has the parent in memory
+ * and may have read the failure. token: another hook has the token. alreadySent: other mail has the same key. running: the run has not ended.
+ */
+export type ActionRefusal =
+  | { readonly because: "unsettled" | "alreadySent" | "running" }
+  | { readonly because: "parentTook" | "parentReads"; readonly parent: string }
+  | { readonly because: "token"; readonly token: string };
 
 export type RunAnswerKind = RunAnswer["kind"];
 
@@ -241,6 +323,10 @@ export interface RunBackend {
   hook(token: string): Promise<HookRecord | undefined>;
   /** The chunks of a stream from an index on, in order, including void ones. */
   chunks(query: ChunkQuery): Promise<readonly ChunkRecord[]>;
+  /** Runs that can be ended without their code now, and that no worker executes: see {@link RunRecord.stopAt}. */
+  overdueStops(limit: number): Promise<readonly string[]>;
+  /** Entries of the operator log, newest first. */
+  log(query: LogQuery): Promise<readonly LogEntry[]>;
   /** The index of the last chunk of a stream that is bytes or a value; -1 if there is none. */
   tail(run: string, stream: string): Promise<number>;
   /** Removes expired runs with everything that belongs to them. Returns how many. */

@@ -44,6 +44,13 @@ export interface RunRecord {
   readonly avoidUntil: number | null;
   /** Number of steps of an ended run whose outcome is still unknown. The run is not purged before all of them are settled. */
   readonly unsettled: number;
+  /** When the run is cancelled because it takes too long. Null: it has no deadline. */
+  readonly deadlineAt: number | null;
+  /**
+   * From this time on any worker may end the run as cancelled without executing its code: the code that could clean up did not come in
+   * time. Set by a cancellation, and for runs with a deadline. Null: never.
+   */
+  readonly stopAt: number | null;
 }
 
 /** Also part of the claim statements and indexes of the stores: changing it needs a migration. */
@@ -71,9 +78,9 @@ export interface WorkerRecord {
   readonly live: boolean;
 }
 
-export const runStatuses = ["pending", "running", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
+export const runStatuses = ["pending", "running", "paused", "unknown", "diverged", "parked", "completed", "failed", "cancelled"] as const;
 /**
- * `pending`: not claimed yet. `running`: also while it sleeps or waits. `unknown`: the outcome of a step is not known, and a person
+ * `pending`: not claimed yet. `running`: also while it sleeps or waits. `paused`: by an operator; its code gets nothing until it is resumed. `unknown`: the outcome of a step is not known, and a person
  * must resolve it. `diverged`: the code does not match the journal. `parked`: processes crashed too often while they executed the
  * run alone; `wakeUp` retries it.
  */
@@ -104,7 +111,18 @@ export interface Mail {
   readonly at: number;
 }
 
-export type MailKind = "hook" | "cancel" | "wake" | "child" | "resolve";
+/**
+ * `cancel` without a payload ends the run at once; with one, its code can clean up. `withdrawn`: the end of a child that was retried before the
+ * run had read it; it means nothing.
+ */
+export type MailKind = "hook" | "cancel" | "wake" | "child" | "resolve" | "pause" | "resume" | "withdrawn";
+
+const wakingPaused: ReadonlySet<MailKind> = new Set(["cancel", "resume"]);
+
+/** Whether mail of this kind makes a run without an owner due. Mail for a paused run waits until it is resumed. Mirrored by PostgreSQL's statement for mail. */
+export function wakesRun({ status }: Pick<RunRecord, "status">, kind: MailKind): boolean {
+  return status !== "paused" || wakingPaused.has(kind);
+}
 
 /** A token to which mail for a run can be sent. It is unique while the hook exists. */
 export interface HookRecord {

@@ -1,5 +1,6 @@
 import { assert } from "../../core/errors/errors.js";
 import type { Chunk, Voided } from "../../core/runs/chunk.js";
+import type { LogEntry, NewLogEntry } from "../../core/runs/log.js";
 import type { EntryFence, RunTable, RunUpdate } from "../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../core/runs/run.js";
 
@@ -12,7 +13,9 @@ export interface LoadedRuns {
   /** For each run that gets an entry: its last entry, and an existing entry with the number of the new one. */
   readonly entries: readonly (EntryFence & { readonly run: string; readonly events: string | null })[];
   /** Mail that may be sent and already exists. */
-  readonly mail: readonly { readonly run: string; readonly key: string }[];
+  readonly mail: readonly { readonly run: string; readonly key: string; readonly seq: number }[];
+  /** The entry of the operator log with the id of the action, if there is one. */
+  readonly logged?: LogEntry | undefined;
   readonly hooks: readonly Pick<HookRecord, "token" | "run" | "about">[];
   readonly streams: readonly LoadedStream[];
   /** Chunks that may be written and already exist. */
@@ -44,6 +47,10 @@ export interface RunChanges {
   readonly chunksInserted: readonly { readonly run: string; readonly index: number; readonly chunk: Chunk }[];
   readonly chunksReplaced: readonly { readonly run: string; readonly chunk: Chunk }[];
   readonly grown: ReadonlySet<string>;
+  readonly withdrawn: readonly { readonly run: string; readonly seq: number; readonly key: string }[];
+  /** Runs that are removed with everything that belongs to them. */
+  readonly removed: readonly string[];
+  readonly logged: readonly NewLogEntry[];
 }
 
 /**
@@ -54,7 +61,8 @@ export class LoadedRunTable implements RunTable {
   readonly #loaded: LoadedRuns;
   readonly #runs: Map<string, RunRecord>;
   readonly #entries: (EntryFence & { readonly run: string; readonly events: string | null })[];
-  readonly #mail: Set<string>;
+  /** The number of each mail. */
+  readonly #mail: Map<string, number>;
   readonly #hooks: Map<string, Pick<HookRecord, "token" | "run" | "about">>;
   readonly #attempts: Map<string, number>;
   readonly #changed = new Map<string, RunUpdate>();
@@ -69,13 +77,16 @@ export class LoadedRunTable implements RunTable {
     chunksInserted: [] as { run: string; index: number; chunk: Chunk }[],
     chunksReplaced: [] as { run: string; chunk: Chunk }[],
     grown: new Set<string>(),
+    withdrawn: [] as { run: string; seq: number; key: string }[],
+    removed: [] as string[],
+    logged: [] as NewLogEntry[],
   };
 
   constructor(loaded: LoadedRuns) {
     this.#loaded = loaded;
     this.#runs = new Map(loaded.runs.map((run) => [run.id, run]));
     this.#entries = [...loaded.entries];
-    this.#mail = new Set(loaded.mail.map(({ run, key }) => nameOf(run, key)));
+    this.#mail = new Map(loaded.mail.map(({ run, key, seq }) => [nameOf(run, key), seq]));
     this.#hooks = new Map(loaded.hooks.map((hook) => [hook.token, hook]));
     this.#attempts = new Map(loaded.chunks.map((chunk) => [chunkName(chunk.run, chunk), chunk.attempt]));
   }
@@ -132,9 +143,32 @@ export class LoadedRunTable implements RunTable {
 
   insertMail(run: string, key: string, mail: Mail): boolean {
     if (this.hasMail(run, key)) return false;
-    this.#mail.add(nameOf(run, key));
+    this.#mail.set(nameOf(run, key), mail.seq);
     this.#changes.mail.push({ run, key, ...mail });
     return true;
+  }
+
+  mailSeq(run: string, key: string): number | undefined {
+    return this.#mail.get(nameOf(run, key));
+  }
+
+  withdrawMail(run: string, seq: number, key: string): void {
+    this.#changes.withdrawn.push({ run, seq, key });
+  }
+
+  removeRun(id: string): void {
+    this.#changes.removed.push(id);
+  }
+
+  logged(id: string): LogEntry | undefined {
+    const { logged } = this.#loaded;
+    return logged?.id === id ? logged : undefined;
+  }
+
+  /** The number is assigned when the entry is written: until then it is 0. */
+  insertLog(entry: NewLogEntry): LogEntry {
+    this.#changes.logged.push(entry);
+    return { ...entry, no: 0, at: this.#loaded.now };
   }
 
   hook(token: string): Pick<HookRecord, "run" | "about"> | undefined {

@@ -1,5 +1,5 @@
 import type { Chunk } from "../../core/runs/chunk.js";
-import type { Entry, RunOperation, StartRun } from "../../core/runs/operation.js";
+import type { Act, Entry, RunOperation, StartRun } from "../../core/runs/operation.js";
 import { childKey } from "../../core/runs/rules/then.js";
 
 /** The rows that an operation may read or write, as far as they follow from the operation alone. */
@@ -9,8 +9,10 @@ export class RunWishes {
   readonly entries: { readonly run: string; readonly seq: number }[] = [];
   readonly mail: { readonly run: string; readonly key: string }[] = [];
   readonly chunks: { readonly run: string; readonly chunk: Chunk }[] = [];
-  /** A run that ends: its parent gets mail, and which run that is can be read only from the run's row. */
+  /** A run that ends or is reopened: the mail to its parent is written or withdrawn, and which run that is can be read only from the run's row. */
   ends: string | null = null;
+  /** The id of an action, which the operator log may already have. */
+  action: string | null = null;
 
   constructor(operation: RunOperation) {
     if (operation.verb === "send") {
@@ -20,7 +22,8 @@ export class RunWishes {
     }
     const { id } = operation;
     this.runs.add(id);
-    if (operation.verb === "start") this.#start(operation);
+    if (operation.verb === "act") this.#act(operation);
+    else if (operation.verb === "start") this.#start(operation);
     else if (operation.verb === "write") this.#write(id, operation.chunks);
     else {
       this.entries.push({ run: id, seq: operation.seq });
@@ -28,6 +31,28 @@ export class RunWishes {
         this.#entry(id, operation.entry);
         if (operation.entry.then.kind === "end") this.ends = id;
       }
+    }
+  }
+
+  #act({ id, log, change }: Act): void {
+    this.action = log.id;
+    switch (change.kind) {
+      case "send":
+        this.entries.push({ run: id, seq: 0 });
+        this.#mailTo(id, change.mail.key);
+        if (change.token !== undefined) this.tokens.add(change.token);
+        break;
+      case "reopen":
+        this.entries.push({ run: id, seq: change.seq });
+        for (const { add } of change.hooks) this.tokens.add(add);
+        this.#write(id, change.chunks ?? []);
+        this.ends = id;
+        break;
+      case "remove":
+        this.entries.push({ run: id, seq: 0 });
+        break;
+      case "start":
+        this.#start(change.start);
     }
   }
 
@@ -39,7 +64,8 @@ export class RunWishes {
     if (first.entry.then.kind === "end" && parent !== null) this.#mailTo(parent, childKey(id));
   }
 
-  #entry(id: string, { hooks, children, chunks = [] }: Entry): void {
+  #entry(id: string, { hooks, children, chunks = [], outgoing = [] }: Entry): void {
+    for (const { to, key } of outgoing) this.#mailTo(to.run, key);
     for (const change of hooks) this.tokens.add("add" in change ? change.add : change.drop);
     for (const child of children) this.#start(child);
     this.#write(id, chunks);

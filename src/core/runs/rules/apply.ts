@@ -1,4 +1,5 @@
 import type { RunAnswer, RunOperation } from "../operation.js";
+import { act } from "./act.js";
 import { appendEntry } from "./append.js";
 import { appendLate } from "./late.js";
 import { sendMail } from "./send.js";
@@ -19,5 +20,7 @@ export function applyRun(table: RunTable, operation: RunOperation): RunAnswer {
       return sendMail(table, operation);
     case "write":
       return writeChunks(table, operation);
+    case "act":
+      return act(table, operation);
   }
 }

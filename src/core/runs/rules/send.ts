@@ -1,5 +1,5 @@
 import type { RunAnswer, Send } from "../operation.js";
-import { hasEnded } from "../run.js";
+import { hasEnded, wakesRun } from "../run.js";
 import type { RunState, RunTable, RunUpdate } from "./table.js";
 
 /** Delivers mail to a run, or to the run with a hook. Mail with a known key was delivered before, even if the run has ended since. */
@@ -14,7 +14,7 @@ export function sendMail(table: RunTable, { to, kind, about, payload, key }: Omi
   const seq = run.mail + 1;
   if (!table.insertMail(run.id, key, { seq, kind, about: hook?.about ?? about, payload, at: now }))
     return { kind: "sent", run: run.id, duplicate: true };
-  table.changeRun(run.id, { mail: seq, ...(run.owner === null ? woken(run, now) : {}) });
+  table.changeRun(run.id, { mail: seq, ...(run.owner === null && wakesRun(run, kind) ? woken(run, now) : {}) });
   return { kind: "sent", run: run.id, duplicate: false };
 }
 

@@ -2,6 +2,7 @@ import { assert } from "../../errors/errors.js";
 import type { Entry, RunAnswer, StartRun } from "../operation.js";
 import type { RunRecord } from "../run.js";
 import { changeHooks, conflictsAfter } from "./hooks.js";
+import { sendMail } from "./send.js";
 import type { RunTable } from "./table.js";
 import { writeThen } from "./then.js";
 import { changeStreams, putChunks } from "./write.js";
@@ -25,7 +26,9 @@ export function startRun(table: RunTable, start: StartRun): RunAnswer {
   return created();
 }
 
-function newRun({ id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun, now: number): RunRecord {
+function newRun(start: StartRun, now: number): RunRecord {
+  const { id, workflow, input, fingerprint, parent, creator, retentionMs, first, timeoutMs, cleanupMs = 0 } = start;
+  const deadlineAt = timeoutMs === undefined ? null : now + timeoutMs;
   return {
     id,
     workflow,
@@ -51,6 +54,8 @@ function newRun({ id, workflow, input, fingerprint, parent, creator, retentionMs
     avoid: [],
     avoidUntil: null,
     unsettled: 0,
+    deadlineAt,
+    stopAt: deadlineAt === null ? null : deadlineAt + cleanupMs,
   };
 }
 
@@ -63,5 +68,6 @@ export function followEntry(table: RunTable, id: string, entry: Entry): void {
   changeHooks(table, id, entry.hooks);
   for (const child of entry.children) startRun(table, child);
   changeStreams(table, id, entry);
+  for (const mail of entry.outgoing ?? []) sendMail(table, mail);
   writeThen(table, id, entry);
 }

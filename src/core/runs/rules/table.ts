@@ -1,4 +1,5 @@
 import type { Chunk, Voided } from "../chunk.js";
+import type { LogEntry, NewLogEntry } from "../log.js";
 import type { Then } from "../operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../run.js";
 
@@ -27,6 +28,10 @@ export interface RunTable {
   insertFenced?(run: string, entry: JournalEntry): boolean;
 
   hasMail(run: string, key: string): boolean;
+  /** Number of the mail with this key; undefined if there is none. Only needed for actions. */
+  mailSeq(run: string, key: string): number | undefined;
+  /** Makes the mail with this number meaningless: kind "withdrawn", no payload, another key. */
+  withdrawMail(run: string, seq: number, key: string): void;
   /** Returns false if the run has mail with this key. */
   insertMail(run: string, key: string, mail: Mail): boolean;
 
@@ -35,6 +40,14 @@ export interface RunTable {
   insertHook(hook: HookRecord): boolean;
   removeHook(run: string, token: string): void;
   removeHooks(run: string): void;
+
+  /** Removes a run with its journal, mail, hooks and chunks. */
+  removeRun(id: string): void;
+
+  /** The entry of the operator log with this id. */
+  logged(id: string): LogEntry | undefined;
+  /** Appends an entry to the operator log, and returns it with its number. */
+  insertLog(entry: NewLogEntry): LogEntry;
 
   hasEndedStream(run: string, stream: string): boolean;
   /** The index of the next chunk of a stream. */
@@ -70,6 +83,9 @@ export type RunState = Pick<
   | "crashes"
   | "alone"
   | "unsettled"
+  | "createdAt"
+  | "deadlineAt"
+  | "stopAt"
 >;
 
 /** The members of a run that can change after its start. */
@@ -92,6 +108,8 @@ export type RunUpdate = Partial<
     | "avoid"
     | "avoidUntil"
     | "unsettled"
+    | "deadlineAt"
+    | "stopAt"
   >
 > & {
   /** When the run may be purged (rules/expiry.ts), for stores that have an index on it. */

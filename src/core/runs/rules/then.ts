@@ -5,30 +5,42 @@ import { sendMail } from "./send.js";
 import type { RunState, RunTable, RunUpdate } from "./table.js";
 
 /** Applies an entry's `then` to its run. Most entries change nothing, and then the run is not read. */
-export function writeThen(table: RunTable, id: string, { then, consumed, trial }: Entry): void {
-  if (then.kind === "hold" && consumed === null && trial === undefined) return;
-  const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }) };
+export function writeThen(table: RunTable, id: string, { then, consumed, trial, stopAt }: Entry): void {
+  if (then.kind === "hold" && consumed === null && trial === undefined && stopAt === undefined) return;
+  const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }), ...(stopAt === undefined ? {} : { stopAt }) };
   if (then.kind === "hold") return table.changeRun(id, taken);
-  if (then.kind === "end" && trial === undefined && table.endPlain?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })) return;
+  if (
+    then.kind === "end" &&
+    trial === undefined &&
+    then.trouble === undefined &&
+    table.endPlain?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })
+  )
+    return;
   const run = table.run(id);
   assert(run !== undefined, `run ${id} has an entry`);
   if (then.kind === "release") table.changeRun(id, { ...taken, ...released(run, consumed, then, table.now()) });
   else end(table, run, taken, then);
 }
 
-/** Mail that arrived while the run had an owner did not make it due: unless it was consumed, the run is due at once. */
+/** Mail that arrived while the run had an owner did not make it due: unless it was consumed, the run is due at once. The mail of a paused run waits. */
 function released(run: RunState, consumed: number | null, then: Extract<Then, { kind: "release" }>, now: number): RunUpdate {
-  const wakeAt = run.mail > (consumed ?? run.consumed) ? now : then.wakeAt;
+  const wakeAt = run.mail > (then.seen ?? consumed ?? run.consumed) ? now : then.wakeAt;
   const { workers = [], until = null } = then.avoid ?? {};
   const avoided = workers.length === 0 ? { avoid: [], avoidUntil: null } : { avoid: [...workers], avoidUntil: until };
   return { owner: null, wakeAt, status: then.status, trouble: then.trouble, ...avoided };
 }
 
 /** The mail to the parent is written with the end, so that no crash can leave a parent waiting for an ended child. */
-function end(table: RunTable, run: RunState, taken: RunUpdate, { status, output, unsettled = 0 }: Extract<Then, { kind: "end" }>): void {
+function end(
+  table: RunTable,
+  run: RunState,
+  taken: RunUpdate,
+  { status, output, unsettled = 0, trouble }: Extract<Then, { kind: "end" }>,
+): void {
   const endedAt = table.now();
   const expiresAt = expiryOf({ endedAt, retentionMs: run.retentionMs, unsettled });
-  table.changeRun(run.id, { ...taken, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
+  const why = trouble === undefined ? {} : { trouble };
+  table.changeRun(run.id, { ...taken, ...why, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
   table.removeHooks(run.id);
   if (run.parent === null) return;
   const payload = JSON.stringify([status, output]);

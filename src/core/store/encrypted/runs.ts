@@ -1,5 +1,18 @@
 import type { Chunk, ChunkQuery, ChunkRecord } from "../../runs/chunk.js";
-import type { Append, Claimed, Entry, HookChange, RunAnswer, RunBackend, RunOperation, StartRun, Then } from "../../runs/operation.js";
+import type { LogEntry } from "../../runs/log.js";
+import type {
+  Act,
+  Append,
+  Claimed,
+  Entry,
+  HookChange,
+  OutgoingMail,
+  RunAnswer,
+  RunBackend,
+  RunOperation,
+  StartRun,
+  Then,
+} from "../../runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../runs/run.js";
 import type { AssociatedData, Cipher } from "../../values/cipher.js";
 import { lazily, withMembers } from "../../values/sealed.js";
@@ -49,6 +62,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
       return hook && opens.hook(hook);
     },
     chunks: async (query) => (await runs.chunks(query)).map((chunk) => opens.chunk(query, chunk)),
+    overdueStops: (limit) => runs.overdueStops(limit),
+    log: async (query) => (await runs.log(query)).map((entry) => opens.logged(entry)),
     tail: (run, stream) => runs.tail(run, stream),
     purge: (limit) => runs.purge(limit),
     watch: (changed) => runs.watch(changed),
@@ -62,6 +77,7 @@ const dataOf = {
   events: (id: string, seq: number): AssociatedData => ["journal", id, seq],
   /** Without the chunk's index, which the store assigns only when it writes the chunk. */
   chunk: (run: string, stream: string): AssociatedData => ["chunk", run, stream],
+  log: (action: string, field: "reason" | "detail"): AssociatedData => ["log", action, field],
   metadata: (run: string, token: string): AssociatedData => ["hook", run, token],
   /** For mail to a token without the run: only the store knows which run has that hook. */
   mail: (run: string | undefined, { kind, about }: Pick<Mail, "kind" | "about">): AssociatedData =>
@@ -78,11 +94,36 @@ function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation 
       return { ...operation, events: cipher.seal(operation.events, dataOf.events(operation.id, operation.seq)) };
     case "write":
       return { ...operation, ...sealedChunks(operation, operation.id, cipher) };
+    case "act":
+      return sealedAct(operation, cipher);
     case "send": {
       const { to, payload } = operation;
       if (payload === null) return operation;
       return { ...operation, payload: cipher.seal(payload, dataOf.mail("run" in to ? to.run : undefined, operation)) };
     }
+  }
+}
+
+function sealedAct(act: Act, cipher: Cipher): Act {
+  const { id, log, change } = act;
+  const seal = (text: string | null, field: "reason" | "detail") => (text === null ? null : cipher.seal(text, dataOf.log(log.id, field)));
+  const sealed = { ...act, log: { ...log, reason: seal(log.reason, "reason"), detail: seal(log.detail, "detail") } };
+  switch (change.kind) {
+    case "send": {
+      const { mail } = change;
+      const payload = mail.payload === null ? null : cipher.seal(mail.payload, dataOf.mail(id, mail));
+      return { ...sealed, change: { ...change, mail: { ...mail, payload } } };
+    }
+    case "reopen": {
+      const { events, hooks, seq } = change;
+      const sealedHooks = hooks.map((hook) => sealedHook(hook, id, cipher) as typeof hook);
+      const written = { events: cipher.seal(events, dataOf.events(id, seq)), hooks: sealedHooks };
+      return { ...sealed, change: { ...change, ...sealedChunks(change, id, cipher), ...written } };
+    }
+    case "start":
+      return { ...sealed, change: { ...change, start: sealedStart(change.start, cipher) } };
+    case "remove":
+      return sealed;
   }
 }
 
@@ -105,7 +146,13 @@ function sealedEntry(entry: Entry, id: string, seq: number, cipher: Cipher): Ent
     hooks: hooks.map((change) => sealedHook(change, id, cipher)),
     children: children.map((child) => sealedStart(child, cipher)),
     then: sealedThen(then, id, cipher),
+    ...(entry.outgoing && { outgoing: entry.outgoing.map((mail) => sealedOutgoing(mail, cipher)) }),
   };
+}
+
+function sealedOutgoing(mail: OutgoingMail, cipher: Cipher): OutgoingMail {
+  const { payload, to } = mail;
+  return payload === null ? mail : { ...mail, payload: cipher.seal(payload, dataOf.mail(to.run, mail)) };
 }
 
 function sealedChunks(of: { readonly chunks?: readonly Chunk[] }, run: string, cipher: Cipher) {
@@ -124,7 +171,11 @@ function sealedHook(change: HookChange, run: string, cipher: Cipher): HookChange
 }
 
 function sealedThen(then: Then, id: string, cipher: Cipher): Then {
-  if (then.kind === "end" && then.output !== null) return { ...then, output: cipher.seal(then.output, dataOf.run(id, "output")) };
+  if (then.kind === "end") {
+    const { output, trouble } = then;
+    const troubled = trouble === undefined ? {} : { trouble: cipher.seal(trouble, dataOf.run(id, "trouble")) };
+    return { ...then, ...troubled, output: output === null ? null : cipher.seal(output, dataOf.run(id, "output")) };
+  }
   if (then.kind === "release" && then.trouble !== null) return { ...then, trouble: cipher.seal(then.trouble, dataOf.run(id, "trouble")) };
   return then;
 }
@@ -137,7 +188,13 @@ class Opens {
   }
 
   answer(answer: RunAnswer): RunAnswer {
+    if (answer.kind === "acted") return { ...answer, entry: this.logged(answer.entry) };
     return answer.kind === "exists" ? { ...answer, run: this.run(answer.run) } : answer;
+  }
+
+  logged(entry: LogEntry): LogEntry {
+    const open = (field: "reason" | "detail") => (text: string) => this.#cipher.open(text, dataOf.log(entry.id, field));
+    return lazily(entry, { reason: open("reason"), detail: open("detail") });
   }
 
   claimed({ run, lapsed, journal, mail, hooks }: Claimed): Claimed {

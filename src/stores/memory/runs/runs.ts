@@ -37,6 +37,16 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
       return found.sort(newestFirst).slice(0, limit);
     },
     hook: async (token) => hooks.get(token),
+    overdueStops: async (limit) =>
+      [...runs.values()]
+        .filter((run) => run.stopAt !== null && run.stopAt <= now() && run.endedAt === null && isUnowned(run, now()))
+        .slice(0, limit)
+        .map(({ id }) => id),
+    log: async ({ subject, id, before = Number.POSITIVE_INFINITY, limit }) =>
+      memory.log
+        .filter((entry) => entry.no < before && (subject ?? entry.subject) === entry.subject && (id ?? entry.id) === entry.id)
+        .reverse()
+        .slice(0, limit),
     chunks: async (query) => memory.chunks.read(query),
     tail: async (run, stream) => memory.chunks.tail(run, stream),
     purge: async (limit) => purge(memory, now(), limit),
@@ -45,6 +55,11 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
       return () => void memory.watchers.delete(changed);
     },
   };
+}
+
+/** No worker executes the run: it has no owner, or the owner's lease has expired. */
+function isUnowned({ owner, wakeAt }: RunRecord, now: number): boolean {
+  return owner === null || (wakeAt !== null && wakeAt <= now);
 }
 
 function claim(memory: MemoryRuns, table: MemoryRunTable, query: ClaimQuery): Claims {

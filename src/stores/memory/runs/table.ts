@@ -1,4 +1,5 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
+import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { RunChange, WhatChanged } from "../../../core/runs/operation.js";
 import type { EntryFence, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
@@ -8,9 +9,10 @@ import { MemoryChunks } from "./chunks.js";
 export interface MemoryRuns {
   readonly runs: Map<string, RunRecord>;
   readonly journals: Map<string, JournalEntry[]>;
-  readonly mailboxes: Map<string, { readonly keys: Set<string>; readonly mail: Mail[] }>;
+  readonly mailboxes: Map<string, Mailbox>;
   readonly hooks: Map<string, HookRecord>;
   readonly chunks: MemoryChunks;
+  readonly log: LogEntry[];
   readonly workers: Map<string, Omit<WorkerRecord, "live"> & { readonly leaseUntil: number }>;
   readonly watchers: Set<(run: RunChange, what?: WhatChanged) => void>;
 }
@@ -22,9 +24,16 @@ export function createMemoryRuns(): MemoryRuns {
     mailboxes: new Map(),
     hooks: new Map(),
     chunks: new MemoryChunks(),
+    log: [],
     workers: new Map(),
     watchers: new Set(),
   };
+}
+
+interface Mailbox {
+  /** The number of each mail, by its key. */
+  readonly keys: Map<string, number>;
+  readonly mail: Mail[];
 }
 
 /** Records are frozen, because callers get these objects, not copies. */
@@ -78,12 +87,24 @@ export class MemoryRunTable implements RunTable {
   }
 
   insertMail(run: string, key: string, mail: Mail): boolean {
-    const box = this.#memory.mailboxes.get(run) ?? { keys: new Set(), mail: [] };
+    const box: Mailbox = this.#memory.mailboxes.get(run) ?? { keys: new Map(), mail: [] };
     this.#memory.mailboxes.set(run, box);
     if (box.keys.has(key)) return false;
-    box.keys.add(key);
+    box.keys.set(key, mail.seq);
     box.mail.push(Object.freeze(mail));
     return true;
+  }
+
+  mailSeq(run: string, key: string): number | undefined {
+    return this.#memory.mailboxes.get(run)?.keys.get(key);
+  }
+
+  withdrawMail(run: string, seq: number, key: string): void {
+    const { keys, mail } = this.#memory.mailboxes.get(run) as Mailbox;
+    for (const [former, of] of keys) if (of === seq) keys.delete(former);
+    keys.set(key, seq);
+    const i = mail.findIndex((each) => each.seq === seq);
+    mail[i] = Object.freeze({ ...(mail[i] as Mail), kind: "withdrawn", payload: null });
   }
 
   hook(token: string): HookRecord | undefined {
@@ -102,6 +123,22 @@ export class MemoryRunTable implements RunTable {
 
   removeHooks(run: string): void {
     for (const [token, hook] of this.#memory.hooks) if (hook.run === run) this.#memory.hooks.delete(token);
+  }
+
+  removeRun(id: string): void {
+    this.removeHooks(id);
+    for (const rows of [this.#memory.runs, this.#memory.journals, this.#memory.mailboxes, this.#memory.chunks]) rows.delete(id);
+    this.#notify(id, "run");
+  }
+
+  logged(id: string): LogEntry | undefined {
+    return this.#memory.log.find((entry) => entry.id === id);
+  }
+
+  insertLog(entry: NewLogEntry): LogEntry {
+    const logged = Object.freeze({ ...entry, no: this.#memory.log.length + 1, at: this.now() });
+    this.#memory.log.push(logged);
+    return logged;
   }
 
   hasEndedStream(run: string, stream: string): boolean {

@@ -18,6 +18,8 @@ export function describeOperation(operation: RunOperation): string {
       const payload = operation.kind === "resolve" ? `attempt ${resolutionIn(operation.payload).attempt}` : operation.payload?.slice(0, 60);
       return `send ${operation.kind} to ${to}${payload === undefined ? "" : ` ${payload}`}`;
     }
+    case "act":
+      return `act ${operation.log.action} on ${operation.id}`;
     case "write":
       return `write ${operation.id} e${operation.epoch} ${operation.chunks.map(({ writer, n, attempt }) => `${writer}/${attempt}:${n}`).join(" ")}`;
   }
