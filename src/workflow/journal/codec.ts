@@ -52,7 +52,9 @@ function storedOf(event: Event): Stored {
     case "got":
       return [type, event.id, at, event.payload];
     case "child":
-      return [type, event.id, at, event.run, event.workflow, ...given(event.check ? "check" : undefined)];
+      return event.onCancel === undefined
+        ? [type, event.id, at, event.run, event.workflow, ...given(event.check ? "check" : undefined)]
+        : [type, event.id, at, event.run, event.workflow, event.check ? "check" : "", event.onCancel];
     case "started":
       return [type, event.id, at, event.found];
     case "write":
@@ -61,6 +63,21 @@ function storedOf(event: Event): Stored {
       return [type, event.id, at, event.status, event.output];
     case "aborted":
       return [type, event.id, at, event.reason];
+    case "stop":
+      return [type, event.id, at, event.reason, event.until];
+    case "cancelled":
+      return [type, event.id, at, event.error];
+    case "cancel":
+      return [type, event.id, at, ...given(event.why)];
+    case "metadata":
+      return [type, event.id, at, event.metadata];
+    case "pause":
+    case "resume":
+      return [type, "run", at];
+    case "retry":
+      return [type, "run", at, event.cuts, event.renewed];
+    case "fork":
+      return [type, event.run, at, ...given(event.sameKeys ? "same" : undefined)];
     case "park":
       return [type, "mail", at, event.mail];
     case "unpark":
@@ -108,7 +125,7 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
     case "got":
       return { type, id: about, at, payload: r0 };
     case "child":
-      return { type, id: about, at, run: r0, workflow: r1, check: r2 === "check" };
+      return { type, id: about, at, run: r0, workflow: r1, check: r2 === "check", onCancel: r3 };
     case "started":
       return { type, id: about, at, found: r0 };
     case "write":
@@ -117,9 +134,21 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
       return { type, id: about, at, status: r0, output: r1 };
     case "aborted":
       return { type, id: about, at, reason: r0 };
+    case "stop":
+      return { type, id: "run", at, reason: r0, until: r1 };
+    case "cancelled":
+      return { type, id: about, at, error: r0 };
+    case "metadata":
+      return { type, id: about, at, metadata: r0 };
+    case "retry":
+      return { type, at, cuts: r0, renewed: r1 };
+    case "fork":
+      return { type, run: about, at, sameKeys: r0 === "same" };
     case "park":
       return { type, at, mail: r0 };
     case "unpark":
+    case "pause":
+    case "resume":
     case "cleared":
       return { type, at };
     case "fence":
@@ -129,7 +158,7 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
     case "end":
       return { type, status: about, at, output: r0 };
     case "cancel":
-      return { type, id: "run", at };
+      return { type, id: "run", at, why: r0 };
     default:
       return { type, id: about, at };
   }

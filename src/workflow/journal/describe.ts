@@ -37,8 +37,22 @@ export function describe(event: Event): string {
       return `the end of child ${event.id}`;
     case "aborted":
       return `the abort by ${event.id}`;
+    case "stop":
+      return "the request to cancel";
+    case "cancelled":
+      return `the cancellation of ${event.id}`;
     case "cancel":
       return "the cancellation";
+    case "metadata":
+      return `the metadata of ${event.id}`;
+    case "pause":
+      return "a pause";
+    case "resume":
+      return "the end of a pause";
+    case "retry":
+      return "a retry";
+    case "fork":
+      return `the fork from run "${event.run}"`;
     case "accept":
       return `the acceptance of step ${event.id}`;
     case "park":

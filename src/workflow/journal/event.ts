@@ -13,10 +13,35 @@ export type Event = Request | Delivery | Note;
 export type Request = StepStart | StepMismatch | SleepRequest | HookRequest | HookDrop | ChildRequest | ChunkWrite;
 
 /** An answer to the code. A replay gives the same answers in the same order. */
-export type Delivery = StepDone | StepFailure | SleepEnd | HookAnswer | HookPayload | StartAnswer | ChildEnd | BodyAbort | Cancel;
+export type Delivery =
+  | StepDone
+  | StepFailure
+  | SleepEnd
+  | HookAnswer
+  | HookPayload
+  | StartAnswer
+  | ChildEnd
+  | BodyAbort
+  | Stop
+  | RequestCancelled
+  | Cancel;
 
 /** Information for owners of the run and for operators, which the code does not see. */
-type Note = StepDoubt | ChildAwait | CallAcceptance | Park | Unpark | Fence | Claim | Clearance | RunEnd;
+type Note =
+  | StepDoubt
+  | ChildAwait
+  | CallAcceptance
+  | HookMetadata
+  | Park
+  | Unpark
+  | Pause
+  | Resume
+  | Fence
+  | Claim
+  | Clearance
+  | RunEnd
+  | Retry
+  | Fork;
 
 /** An attempt of a step starts. Attempt 1 is also the request; attempt 0 is a request whose first attempt has not started. */
 export interface StepStart {
@@ -130,6 +155,8 @@ interface ChildRequest {
   readonly workflow: string;
   /** The code waits for "started", which says whether the run with this id has the expected workflow and input. */
   readonly check: boolean;
+  /** What a cancellation of this run means for the child. Absent: it is cancelled, too. */
+  readonly onCancel?: "abandon" | "wait" | undefined;
 }
 
 interface StartAnswer {
@@ -173,11 +200,74 @@ interface BodyAbort {
   readonly reason: string;
 }
 
-/** The run is cancelled: the code gets no further deliveries. */
+/**
+ * The run is being cancelled: what its code waits for rejects, by a "cancelled" delivery for each request, and the code can clean up until the
+ * time `until`. The run ends as cancelled when the code ends.
+ */
+export interface Stop {
+  readonly type: "stop";
+  readonly id: "run";
+  readonly at: number;
+  readonly reason: string;
+  readonly until: number;
+}
+
+/** The code waits for this request, and gets a CancelledError instead of the answer. */
+export interface RequestCancelled {
+  readonly type: "cancelled";
+  readonly id: string;
+  readonly at: number;
+  /** Encoded. */
+  readonly error: string;
+}
+
+/** The run ends as cancelled at once: the code gets no further deliveries. */
 interface Cancel {
   readonly type: "cancel";
   readonly id: "run";
   readonly at: number;
+  /** "cleanup": the code did not end within its time for cleaning up. */
+  readonly why?: "cleanup" | undefined;
+}
+
+/** Metadata of a hook, so that the hook can be registered again when the run is retried. Follows the request of the hook. */
+interface HookMetadata {
+  readonly type: "metadata";
+  readonly id: string;
+  readonly at: number;
+  readonly metadata: string;
+}
+
+/** An operator has paused the run: later deliveries are recorded, and the code gets them when the run is resumed. */
+interface Pause {
+  readonly type: "pause";
+  readonly at: number;
+}
+
+interface Resume {
+  readonly type: "resume";
+  readonly at: number;
+}
+
+/**
+ * An operator has retried the failed run. Without meaning from here on: the end before this event, the final failures of the steps in `cuts`, and what the code
+ * requested after the first of them. See retries.ts.
+ */
+export interface Retry {
+  readonly type: "retry";
+  readonly at: number;
+  readonly cuts: readonly string[];
+  /** Requests that had begun after the cut, and get new ids. */
+  readonly renewed: readonly string[];
+}
+
+/** The events before this one are a copy from another run: see lineage.ts. */
+export interface Fork {
+  readonly type: "fork";
+  readonly run: string;
+  readonly at: number;
+  /** Later steps of this run have the step ids that they would have in the other run. */
+  readonly sameKeys: boolean;
 }
 
 /** An operator accepts the journaled call, whatever arguments the code calls the step with. */
@@ -255,7 +345,18 @@ export function isRequest(event: Event): event is Request {
   return event.type === "step" ? event.attempt <= 1 : requests.has(event.type);
 }
 
-const deliveries: ReadonlySet<EventType> = new Set(["done", "woke", "hooked", "got", "started", "ended", "aborted", "cancel"]);
+const deliveries: ReadonlySet<EventType> = new Set([
+  "done",
+  "woke",
+  "hooked",
+  "got",
+  "started",
+  "ended",
+  "aborted",
+  "stop",
+  "cancelled",
+  "cancel",
+]);
 
 export function isDelivery(event: Event): event is Delivery {
   return event.type === "fail" ? event.retryAt === null : deliveries.has(event.type);
