@@ -1,5 +1,6 @@
 /** The errors of workflows, also under the names that the Workflow DevKit uses. */
 export {
+  ActionRefusedError,
   AmbiguousNameError,
   ContextError,
   DivergenceError,
@@ -19,6 +20,7 @@ export {
   RunNotFoundError,
   RunNotFoundError as WorkflowRunNotFoundError,
   RunNotWritableError,
+  StaleActionError,
   StepNotRegisteredError,
   StreamClosedError,
   WorkflowError,

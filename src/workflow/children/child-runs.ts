@@ -62,9 +62,9 @@ export class ChildRuns {
   #requestFor(workflow: Renamed): string | undefined {
     const { requests } = this.#run;
     const n = requests.count(`child ${workflow.name}`);
-    const has = (name: string) => requests.has(`child ${name}#${n}`);
-    const name = journaledName({ kind: "workflow", renamed: workflow, has });
-    if (typeof name === "string") return `child ${name}#${n}`;
+    const idOf = (name: string) => requests.idOf(`child ${name}#${n}`);
+    const name = journaledName({ kind: "workflow", renamed: workflow, has: (name) => requests.has(idOf(name)) });
+    if (typeof name === "string") return idOf(name);
     this.#run.diverge(name);
     return undefined;
   }

@@ -3,7 +3,7 @@ import { knownOptions } from "../../core/errors/known-options.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import { hasEnded } from "../../core/runs/run.js";
 import { RunNotFoundError } from "../define/errors.js";
-import { stepIdOf } from "../journal/identity.js";
+import { readLineage } from "../journal/lineage.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./api.js";
 import { readCall } from "./read-journal.js";
@@ -35,7 +35,7 @@ export async function acceptCall(ref: CallRef): Promise<void> {
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   if (hasEnded(run.status)) throw new InvalidInputError("runId", `is the id of a run that has ended: ${run.status}`);
-  const about = stepId ?? stepIdOf(runId, callId ?? "");
+  const about = stepId ?? (await readLineage(store, runId)).stepIdOf(runId, callId ?? "");
   const call = await readCall(runId, about, { store });
   if (call === undefined) throw new InvalidInputError(callId === undefined ? "stepId" : "callId", "is not a step call of this run");
   // Without an outcome a next attempt would run: with new arguments, under the idempotency key of the journaled ones.

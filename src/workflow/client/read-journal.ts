@@ -1,10 +1,11 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions } from "../../core/errors/known-options.js";
+import type { JournalEntry } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { withLongValues } from "../journal/aside.js";
 import { decodeEvents, storedParts } from "../journal/codec.js";
 import { type AttemptEvent, type Event, type EventType, isAttemptEvent, isDelivery, type StepStart } from "../journal/event.js";
-import { stepIdOf } from "../journal/identity.js";
+import { readLineage } from "../journal/lineage.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./api.js";
 
@@ -43,27 +44,44 @@ export async function readJournal(run: string, options: JournalOptions = {}): Pr
   if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
   const store = await readingStore(options.store);
   const items: JournalItem[] = [];
-  for (const { seq, events } of await store.runs.journal(run, after, limit))
-    for (const event of await withLongValues(store, run, decodeEvents(events))) items.push(itemOf(run, seq, event));
+  const entries = await store.runs.journal(run, after, limit);
+  if (entries.length === 0) return [];
+  const lineage = await readLineage(store, run);
+  for (const { seq, events } of entries)
+    for (const event of await withLongValues(store, run, decodeEvents(events)))
+      items.push(itemOf(seq, event, (call) => lineage.stepIdOf(run, call)));
   return items;
 }
 
-function itemOf(run: string, seq: number, event: Event): JournalItem {
+function itemOf(seq: number, event: Event, stepIdOf: (call: string) => string): JournalItem {
   const { about: id, detail } = storedParts(event);
   const item = { seq, type: event.type, id, at: new Date(event.at), detail };
-  return isAttemptEvent(event) ? { ...item, stepId: stepIdOf(run, id), attempt: event.attempt } : item;
+  return isAttemptEvent(event) ? { ...item, stepId: stepIdOf(id), attempt: event.attempt } : item;
 }
 
 const pageMax = 1000;
 
+/** The whole journal of a run, without long values, and the number of its last entry. */
+export async function readEvents(store: Store, run: string): Promise<{ readonly events: Event[]; readonly seq: number }> {
+  const events: Event[] = [];
+  let seq = 0;
+  for await (const entry of entriesOf(store, run)) {
+    events.push(...decodeEvents(entry.events));
+    seq = entry.seq;
+  }
+  return { events, seq };
+}
+
 /** The events of a whole journal, without long values, which are stored separately: callers do not need them. */
 async function* eventsOf(store: Store, run: string): AsyncGenerator<Event> {
+  for await (const { events } of entriesOf(store, run)) yield* decodeEvents(events);
+}
+
+async function* entriesOf(store: Store, run: string): AsyncGenerator<JournalEntry> {
   for (let after = 0; ; ) {
     const entries = await store.runs.journal(run, after, pageMax);
-    for (const { seq, events } of entries) {
-      after = seq;
-      yield* decodeEvents(events);
-    }
+    yield* entries;
+    after = entries.at(-1)?.seq ?? after;
     if (entries.length < pageMax) return;
   }
 }
@@ -88,9 +106,10 @@ export async function readCall(
   { store: given }: InStore,
 ): Promise<{ readonly id: string; readonly settled: boolean } | undefined> {
   const store = await readingStore(given);
+  const lineage = await readLineage(store, run);
   let call: { id: string; settled: boolean } | undefined;
   for await (const event of eventsOf(store, run)) {
-    if (!isAttemptEvent(event) || stepIdOf(run, event.id) !== stepId) continue;
+    if (!isAttemptEvent(event) || lineage.stepIdOf(run, event.id) !== stepId) continue;
     call ??= { id: event.id, settled: false };
     if (isDelivery(event)) call.settled = true;
   }
@@ -101,10 +120,11 @@ export async function readCall(
 export async function readAttempts(run: string, stepId: string, options: InStore = {}): Promise<StepAttempt[]> {
   knownOptions("readAttempts", options, { store: true });
   const store = await readingStore(options.store);
+  const lineage = await readLineage(store, run);
   const attempts: StepAttempt[] = [];
   for await (const event of eventsOf(store, run)) {
     if (event.type === "end") markLapsed(attempts);
-    else if (isAttemptEvent(event) && stepIdOf(run, event.id) === stepId) addEvent(attempts, event);
+    else if (isAttemptEvent(event) && lineage.stepIdOf(run, event.id) === stepId) addEvent(attempts, event);
   }
   return attempts;
 }

@@ -8,7 +8,7 @@ import { beforeEffect } from "../../core/work/until-answered.js";
 import { RunNotFoundError } from "../define/errors.js";
 import { type EndedJournal, resolvedEvent, writeAfterEnd } from "../journal/after-end.js";
 import type { Event } from "../journal/event.js";
-import { stepIdOf } from "../journal/identity.js";
+import { readLineage } from "../journal/lineage.js";
 import { type Resolution, type ResolutionMail, resolutionIn, resolutionKey } from "../journal/resolution.js";
 import { readingStore } from "../process/ambient-store.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
@@ -94,14 +94,17 @@ async function resolveAfterEnd(store: Store, decision: Decision): Promise<void> 
   const { runId, stepId, attempt, to, by } = decision;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
+  const lineage = await readLineage(store, runId);
   // A claim without workflows claims nothing; its answer has the time of the database.
   const { now: at } = await store.runs.claim({ owner: by, workflows: [], leaseMs: 1000, limit: 1 });
   const decide = ({ doubts }: EndedJournal): readonly Event[] => {
-    const [id] = [...doubts].find(([call, of]) => of === attempt && stepIdOf(runId, call) === stepId) ?? [];
+    const [id] = [...doubts].find(([call, of]) => of === attempt && lineage.stepIdOf(runId, call) === stepId) ?? [];
     if (id === undefined) throw notUnknown(decision, "its outcome is known, or this run has no such step");
     return [resolvedEvent({ id, at, attempt, to, by })];
   };
-  await writeAfterEnd(store, { id: runId, epoch: run.epoch, send: (operation) => sendSafely(store, operation), decide });
+  const written = await writeAfterEnd(store, { id: runId, epoch: run.epoch, send: (operation) => sendSafely(store, operation), decide });
+  // The run was retried meanwhile, with the step still unknown.
+  if (written === "retried") await sendToRun(store, decision);
 }
 
 function notUnknown({ runId, stepId, attempt }: Decision, found: string): NotUnknownError {

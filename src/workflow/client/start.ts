@@ -264,5 +264,5 @@ function startChild(execution: WorkflowContext, request: PreparedStart): Run | P
 /** Whether the journal has the next start of this workflow. */
 function isJournaled({ requests }: WorkflowContext, { name, former = [] }: Renamed): boolean {
   const n = requests.countSoFar(`child ${name}`);
-  return [name, ...former].some((each) => requests.has(`child ${each}#${n}`));
+  return [name, ...former].some((each) => requests.has(requests.idOf(`child ${each}#${n}`)));
 }

@@ -32,13 +32,15 @@ export interface WorkflowContext extends RunContext {
   };
   /** How many random numbers and UUIDs the code has requested. */
   draws: number;
+  /** The run from whose id the next of them derives: in a fork, first the original. */
+  readonly seed: string;
   readonly calls: { call(step: StepDefinition, args: readonly unknown[]): Promise<unknown> };
   readonly sleeps: { sleep(when: unknown): Promise<void> };
   readonly hooks: { create(options: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } };
   readonly children: { start(child: ChildStart): StartedChild | undefined; result(run: string): Promise<unknown> };
   readonly streams: StreamTarget;
   /** Journaled requests that the code has not made again yet in this replay. */
-  readonly requests: { has(id: string): boolean; countSoFar(name: string): number };
+  readonly requests: { has(id: string): boolean; idOf(id: string): string; countSoFar(name: string): number };
 }
 
 /** A run that workflow code starts. */

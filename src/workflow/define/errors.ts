@@ -102,6 +102,40 @@ export class RunNotFoundError extends WorkflowError {
   }
 }
 
+/**
+ * An operator's action on a run was refused, and nothing was changed. `because` says why: "ended", "running", "unsettled", "begunAfter" (steps or child
+ * runs began after the point of a retry; `ids` lists them), "ambiguous" (several steps failed; `ids` lists them), "parentTook", "parentReads", "token",
+ * "open" (a fork inside an open request), "exists", "alreadySent", or "notFailed".
+ */
+export class ActionRefusedError extends WorkflowError {
+  static override readonly kind: string = "ActionRefusedError";
+  readonly runId: string;
+  readonly because: string;
+  readonly ids: readonly string[];
+  constructor(runId: string, because: string, why: string, ids: readonly string[] = []) {
+    super(`run "${runId}": the action was refused: ${why}`, { code: "ACTION_REFUSED" });
+    this.runId = runId;
+    this.because = because;
+    this.ids = ids;
+  }
+}
+
+/** The run has changed since the action was decided, and nothing was done. Look at the run again, and decide anew. */
+export class StaleActionError extends WorkflowError {
+  static override readonly kind: string = "StaleActionError";
+  readonly runId: string;
+  /** What the run's status is now. */
+  readonly status: string;
+  constructor(runId: string, status: string) {
+    super(`run "${runId}" has changed since the action was decided; it is ${status} now. Nothing was done.`, {
+      code: "STALE",
+      retryable: true,
+    });
+    this.runId = runId;
+    this.status = status;
+  }
+}
+
 /** For user code that needs the result of a run only if the run has ended. The engine never throws it: `run.returnValue` waits. */
 export class RunNotCompletedError extends WorkflowError {
   static override readonly kind: string = "RunNotCompletedError";
@@ -347,6 +381,8 @@ const workflowErrors = [
   ContextError,
   DivergenceError,
   RunNotWritableError,
+  ActionRefusedError,
+  StaleActionError,
 ] as const;
 
 for (const { kind } of workflowErrors) workflowKinds.add(kind);

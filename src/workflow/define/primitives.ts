@@ -12,13 +12,13 @@ export function now(): Date {
 /** A random number from 0 to 1. In a workflow it is the same at every replay. */
 export function random(): number {
   const execution = currentExecution();
-  return execution ? fractionOf(execution.id, execution.draws++) : Math.random();
+  return execution ? fractionOf(execution.seed, execution.draws++) : Math.random();
 }
 
 /** A random UUID. In a workflow it is the same at every replay, and can be computed from the run's id: do not use it as a secret. */
 export function uuid(): string {
   const execution = currentExecution();
-  return execution ? uuidOf(execution.id, execution.draws++) : randomUUID();
+  return execution ? uuidOf(execution.seed, execution.draws++) : randomUUID();
 }
 
 /**

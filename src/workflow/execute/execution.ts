@@ -344,6 +344,14 @@ export class Execution implements WorkflowContext {
 
   // ——— for the parts of the run and for its worker
 
+  get seed(): string {
+    return this.#history.lineage.seedOf(this.id, this.replay);
+  }
+
+  stepIdOf(call: string): string {
+    return this.#history.lineage.stepIdOf(this.id, call);
+  }
+
   get state(): ExecutionState {
     return this.#state;
   }

@@ -54,6 +54,7 @@ export interface HostedRun {
   readonly writer: { readonly heldAt: number };
   /** Bodies that still run when the run ends. */
   readonly calls: { readonly lateBodies: readonly LateBody[] };
+  stepIdOf(call: string): string;
 }
 
 /** The current state of a run and its journal, for a rehearsal. */

@@ -34,7 +34,7 @@ export class ReplayCheck {
   readonly #rehearse: Rehearse;
   /** Requests and deliveries of the journal, kept here so that the check does not read the store. */
   readonly #events: Event[] = [];
-  readonly #accepted: ReadonlySet<string>;
+  readonly #journaled: Pick<History, "accepted" | "renewals" | "lineage">;
   #isFirst: boolean;
   /** Number of events that the last check covered. */
   #seen: number;
@@ -44,7 +44,9 @@ export class ReplayCheck {
     this.#run = run;
     this.#input = input;
     this.#rehearse = rehearse;
-    this.#accepted = history.accepted;
+    const { accepted, renewals, lineage } = history;
+    // A copy, because a lineage is used up by the replay of its run.
+    this.#journaled = { accepted, renewals, lineage: lineage.copy() };
     this.#events.push(...history.requests.values(), ...history.deliveries);
     // A run with a journal has already been replayed.
     this.#isFirst = this.#events.length === 0;
@@ -80,7 +82,7 @@ export class ReplayCheck {
   async #check(events: readonly Event[]): Promise<void> {
     const { id, epoch, parent, workflow, startedAt, store } = this.#run;
     const run = { id, epoch, parent, consumed: 0, avoid: [] };
-    const history = History.of(events, this.#accepted);
+    const history = History.of(events, this.#journaled);
     const args = decode(this.#input) as unknown[];
     const divergence = await this.#rehearse({ store, now: this.#run.now(), workflow, run, args, startedAt, history });
     this.#underWay = false;

@@ -22,7 +22,7 @@ interface HooksRun extends HookedRun {
   readonly id: string;
   readonly store: Store;
   readonly gone: boolean;
-  readonly draft: Pick<Draft, "changeHook" | "waitFor">;
+  readonly draft: Pick<Draft, "changeHook" | "waitFor" | "record">;
   readonly ending: { fail(error: unknown): void };
 }
 
@@ -61,14 +61,21 @@ export class Hooks {
     run.answers.on(id, (event) => hook.answer(event));
     if (asked === undefined || asked.known) return hook;
     if (twin) hook.settle(true, run.id);
-    else if (webhook === undefined) run.draft.changeHook({ add: hook.storedAs, about: id, metadata: kept });
+    else if (webhook === undefined) this.#register(hook, id, kept);
     else {
       // If the code disposes of the hook while its metadata is being read, the hook is not created at all.
-      const add = (read: string) => hook.open && run.draft.changeHook({ add: hook.storedAs, about: id, metadata: read });
+      const add = (read: string) => hook.open && this.#register(hook, id, read);
       const reading = webhook.metadata(named).then((read) => void add(read));
       run.draft.waitFor(reading.catch((error: unknown) => run.ending.fail(error)));
     }
     return hook;
+  }
+
+  /** The metadata is journaled, too: the row of the hook is removed when the run ends, and a retry registers the hook again. */
+  #register(hook: RunHook, id: string, metadata: string | null): void {
+    const { draft } = this.#run;
+    if (metadata !== null) draft.record({ type: "metadata", id, at: this.#run.now(), metadata });
+    draft.changeHook({ add: hook.storedAs, about: id, metadata });
   }
 
   /** True while it is unknown for an open hook whether its token was free. No mail will report that, so the run must stay in memory. */

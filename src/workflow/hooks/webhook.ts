@@ -62,6 +62,14 @@ export function createWebhook(given: WebhookOptions = {}): Webhook {
   return hooks.create(options, { check, storedAs, urlOf: webhookUrlOf, metadata: stored }) as Webhook;
 }
 
+/** The stored form of a webhook that responds with 202, for a journal that does not have its metadata: earlier versions did not write it. */
+export function plainWebhookRecord(token: string): string {
+  return encode({
+    webhook: { digest: digestOf(token).toString("base64url"), respond: "default" },
+    metadata: undefined,
+  } satisfies WebhookRecord);
+}
+
 /**
  * Webhooks are stored under a digest of their token: the time that the database needs to compare reveals nothing about the
  * token, and a reader of the table of hooks cannot send requests to them.

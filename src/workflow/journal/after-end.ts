@@ -5,8 +5,9 @@ import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
 import { decodeEvents, encodeEvents } from "./codec.js";
 import type { Event, StepDone, StepFailure } from "./event.js";
-import { stepIdOf } from "./identity.js";
+import { readLineage } from "./lineage.js";
 import { type Resolution, resolutionIn } from "./resolution.js";
+import { withoutRetried } from "./retries.js";
 
 /**
  * The journal of an ended run. Entries after the end record the outcome of a step that was unknown or still running when the run
@@ -14,6 +15,8 @@ import { type Resolution, resolutionIn } from "./resolution.js";
  * several writers one is first, and the others see its entry.
  */
 export interface EndedJournal {
+  /** False if the run was retried since: it goes on, and only its owner writes. */
+  readonly hasEnded: boolean;
   /** Number of the last entry. */
   readonly last: number;
   /** Step calls whose outcome is unknown, with the attempt. */
@@ -29,22 +32,21 @@ const pageMax = 1000;
 async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const entries = new Map<number, string>();
   const doubts = new Map<string, number>();
-  const late: Event[] = [];
-  let ended = false;
+  const all: Event[] = [];
   for (let page = -1; page !== entries.size; ) {
     page = entries.size;
     for (const { seq, events } of await store.runs.journal(run, entries.size, pageMax)) {
       entries.set(seq, events);
-      for (const event of decodeEvents(events)) {
-        if (ended) late.push(event);
-        ended ||= event.type === "end";
-        noteDoubt(doubts, event);
-      }
+      all.push(...decodeEvents(events));
     }
   }
+  const events = withoutRetried(all);
+  for (const event of events) noteDoubt(doubts, event);
+  const end = events.findIndex(({ type }) => type === "end");
+  const late = end < 0 ? [] : events.slice(end + 1);
   const hasEntry: EndedJournal["hasEntry"] = ({ seq, events }) =>
     seq === undefined ? [...entries.values()].includes(events) : entries.get(seq) === events;
-  return { last: entries.size, doubts, late, hasEntry };
+  return { hasEnded: end >= 0, last: entries.size, doubts, late, hasEntry };
 }
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
@@ -65,10 +67,10 @@ interface Writing {
 }
 
 /**
- * Writes an entry after the end and resolves to whether it was written. Resolutions that operators sent before the end come
+ * Writes an entry after the end and resolves to whether it was written; "retried": the run goes on, so nothing was written. Resolutions that operators sent before the end come
  * first: their mail was accepted, and the run ended without reading it.
  */
-export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide }: Writing): Promise<boolean> {
+export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide }: Writing): Promise<boolean | "retried"> {
   let mine: string | undefined;
   for (;;) {
     const journal = await readEnded(store, id).catch((error: unknown) => {
@@ -77,6 +79,7 @@ export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, dec
     });
     if (isOurs?.(journal) === false) return false;
     if (mine !== undefined && journal.hasEntry({ events: mine })) return true;
+    if (!journal.hasEnded) return "retried";
     const accepted = await acceptedBefore(store, id, journal);
     const own = accepted.length > 0 ? undefined : decide(journal);
     const events = own ?? accepted;
@@ -100,8 +103,10 @@ export async function recordAccepted(store: Store, { id, epoch }: Pick<RunRecord
 async function acceptedBefore(store: Store, run: string, { doubts }: EndedJournal): Promise<Event[]> {
   if (doubts.size === 0) return [];
   const mail = (await store.runs.mail(run, 0)).filter(({ kind }) => kind === "resolve");
+  if (mail.length === 0) return [];
+  const lineage = await readLineage(store, run);
   return [...doubts].flatMap(([id, attempt]): Event[] => {
-    const stepId = stepIdOf(run, id);
+    const stepId = lineage.stepIdOf(run, id);
     const first = mail.find(({ about, payload }) => about === stepId && resolutionIn(payload).attempt === attempt);
     if (first === undefined) return [];
     const { to, by = `mail ${first.seq}` } = resolutionIn(first.payload);

@@ -367,7 +367,7 @@ export function isAttemptEvent(event: Event): event is AttemptEvent {
   return type === "step" || type === "done" || type === "fail" || type === "doubt";
 }
 
-/** The last event of the call itself, without the claims of its run in between. */
-export function lastAttemptEvent(log: readonly (AttemptEvent | Claim)[]): AttemptEvent | undefined {
-  return log.findLast((event) => event.type !== "claim");
+/** The last event of the call itself, without claims and retries of its run in between. */
+export function lastAttemptEvent(log: readonly (AttemptEvent | Claim | Retry)[]): AttemptEvent | undefined {
+  return log.findLast((event) => event.type !== "claim" && event.type !== "retry");
 }

@@ -10,8 +10,11 @@ import {
   isRequest,
   lastAttemptEvent,
   type Request,
+  type Retry,
   type RunEnd,
 } from "./event.js";
+import { Lineage } from "./lineage.js";
+import { looseFrom, withoutRetried } from "./retries.js";
 
 /** The journal of a run, in the form that a replay needs. */
 export class History {
@@ -20,7 +23,7 @@ export class History {
   /** Deliveries to the code, in order. */
   deliveries: Delivery[] = [];
   /** Events of each step call, which its next attempt needs. */
-  readonly attempts = new Map<string, (AttemptEvent | Claim)[]>();
+  readonly attempts = new Map<string, (AttemptEvent | Claim | Retry)[]>();
   /** By request of a child: when the code first awaited its result. */
   readonly awaits = new Map<string, number>();
   /** Step calls that an operator has accepted, whatever arguments the code calls the step with. */
@@ -28,6 +31,12 @@ export class History {
   end: RunEnd | undefined;
   /** If the run was set aside: mail after this number has not been read. */
   parked: number | undefined;
+  /** From this delivery on the code may make requests that the journal does not have: see retries.ts. */
+  looseFrom: number | undefined;
+  /** How often a request was renewed by retries, by its id: see `renewedId`. */
+  readonly renewals = new Map<string, number>();
+  /** The runs from which the beginning was copied. */
+  lineage = new Lineage();
   /** When the code started: the first event of the first entry has this time. */
   startedAt: number | undefined;
 
@@ -36,16 +45,20 @@ export class History {
   #crashes = 0;
 
   constructor(entries: readonly JournalEntry[]) {
-    for (const entry of entries) this.#read(decodeEvents(entry.events));
+    const events = entries.flatMap((entry) => decodeEvents(entry.events));
+    this.looseFrom = looseFrom(events);
+    this.#read(withoutRetried(events));
   }
 
-  /** A history of events, including events that are not written yet. */
-  static of(events: readonly Event[], accepted: Iterable<string>): History {
+  /** A history of requests and deliveries, including some that are not written yet, of a run whose journal `of` has been read. */
+  static of(events: readonly Event[], of: Pick<History, "accepted" | "renewals" | "lineage">): History {
     const history = new History([]);
     history.#read(events);
+    for (const [id, n] of of.renewals) history.renewals.set(id, n);
+    history.lineage = of.lineage.copy();
     // The first event gets the start time of the code only when its entry is written.
     history.startedAt = undefined;
-    for (const id of accepted) history.accepted.add(id);
+    for (const id of of.accepted) history.accepted.add(id);
     return history;
   }
 
@@ -93,7 +106,19 @@ export class History {
         break;
       case "end":
         this.end = event;
+        break;
+      case "retry":
+        this.#noteRetry(event);
+        break;
+      case "fork":
+        this.lineage.add(event, this.requests.keys(), this.deliveries.length);
     }
+  }
+
+  /** The retried steps have all their retries again. */
+  #noteRetry(retry: Retry): void {
+    for (const id of retry.renewed) this.renewals.set(id, (this.renewals.get(id) ?? 0) + 1);
+    for (const id of retry.cuts) this.attempts.get(id)?.push(retry);
   }
 
   /** The previous owner died while it executed the run alone, or an operator has requested another try: adds the claim to the logs of the steps that were running. */
@@ -106,7 +131,7 @@ export class History {
 }
 
 /** Whether the last attempt has no verdict. */
-function isOpen(log: readonly (AttemptEvent | Claim)[]): boolean {
+function isOpen(log: readonly (AttemptEvent | Claim | Retry)[]): boolean {
   const last = lastAttemptEvent(log);
   return last?.type === "step" && last.attempt > 0;
 }

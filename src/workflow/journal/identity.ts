@@ -9,6 +9,15 @@ export function stepIdOf(run: string, id: string): string {
   return `step_${short(`${run}\0${id}`)}`;
 }
 
+/**
+ * The id of a request that retries have renewed: the request had begun, and is made anew under another id, because under the old one a provider would replay its
+ * old answer, and a child run would be found again.
+ */
+export function renewedId(id: string, renewals: ReadonlyMap<string, number>): string {
+  const n = renewals.get(id);
+  return n === undefined ? id : `${id}~${n}`;
+}
+
 /** The id of a child run, derived from its parent and the request: starting it again gives the same run. */
 export function childIdOf(parent: string, id: string): string {
   return `run_${short(`${parent}\0${id}`)}`;

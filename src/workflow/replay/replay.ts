@@ -3,6 +3,8 @@ import type { Delivery, Request } from "../journal/event.js";
 interface Journaled {
   readonly requests: Map<string, Request>;
   readonly deliveries: readonly Delivery[];
+  readonly looseFrom: number | undefined;
+  readonly renewals: ReadonlyMap<string, number>;
 }
 
 /**
@@ -14,11 +16,21 @@ interface Journaled {
 export class Replay {
   readonly #requests: Map<string, Request>;
   readonly #deliveries: readonly Delivery[];
+  readonly #looseFrom: number;
+  /** How often requests were renewed by retries: see `renewedId`. */
+  readonly renewals: ReadonlyMap<string, number>;
   #delivered = 0;
 
-  constructor({ requests, deliveries }: Journaled) {
+  constructor({ requests, deliveries, looseFrom = Number.POSITIVE_INFINITY, renewals }: Journaled) {
     this.#requests = requests;
     this.#deliveries = deliveries;
+    this.#looseFrom = looseFrom;
+    this.renewals = renewals;
+  }
+
+  /** The delivery that a request which the journal does not have contradicts: the code has not received it yet. */
+  get contradiction(): Delivery | undefined {
+    return this.#delivered < this.#looseFrom ? this.nextDelivery : undefined;
   }
 
   /** The journal has this request, and the code has not made it again yet. */
@@ -37,6 +49,11 @@ export class Replay {
   get openRequest(): Request | undefined {
     const [open] = this.#requests.values();
     return open;
+  }
+
+  /** Number of deliveries that the code has received. */
+  get delivered(): number {
+    return this.#delivered;
   }
 
   /** The next journaled delivery; undefined if the code has received all of them. */

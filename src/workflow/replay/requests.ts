@@ -1,6 +1,7 @@
 import { callSite } from "../define/call-site.js";
 import { describe } from "../journal/describe.js";
 import type { Request } from "../journal/event.js";
+import { renewedId } from "../journal/identity.js";
 import type { Divergence } from "./divergence.js";
 import type { Replay } from "./replay.js";
 
@@ -39,6 +40,11 @@ export class Requests {
     return this.#ordinals.get(name) ?? 0;
   }
 
+  /** The id under which the journal has the request: another one if a retry has renewed it. */
+  idOf(id: string): string {
+    return renewedId(id, this.#run.replay.renewals);
+  }
+
   /** The journal has this request, and the code has not made it again yet. */
   has(id: string): boolean {
     return this.#run.replay.has(id);
@@ -54,7 +60,7 @@ export class Requests {
     const known = run.replay.takeRequest(id);
     if (known) return { event: known, known: true };
     const event = make();
-    const next = run.replay.nextDelivery;
+    const next = run.replay.contradiction;
     if (next !== undefined) {
       run.diverge({ expected: describe(next), found: `the code asks for ${describe(event)}`, where: callSite() });
       return undefined;
@@ -70,7 +76,7 @@ export class Requests {
   note(id: string, make: () => Request): boolean {
     const { replay } = this.#run;
     if (replay.takeRequest(id) !== undefined) return true;
-    if (replay.openRequest !== undefined || replay.nextDelivery !== undefined) return false;
+    if (replay.openRequest !== undefined || replay.contradiction !== undefined) return false;
     this.#run.record(make());
     return true;
   }

@@ -1,7 +1,7 @@
-import { type AttemptEvent, type Claim, lastAttemptEvent, type StepFailure } from "../journal/event.js";
+import { type AttemptEvent, type Claim, lastAttemptEvent, type Retry, type StepFailure } from "../journal/event.js";
 
 /** The journaled events of one step call. */
-export type AttemptLog = readonly (AttemptEvent | Claim)[];
+export type AttemptLog = readonly (AttemptEvent | Claim | Retry)[];
 
 /** Summary of the earlier attempts of a call, for its next attempt. */
 export interface PastAttempts {
@@ -22,6 +22,7 @@ export interface PastAttempts {
 
 export function pastAttempts(log: AttemptLog): PastAttempts {
   const begun = log.filter((event) => event.type === "step" && event.attempt > 0) as { readonly at: number; readonly attempt: number }[];
+  const sinceRetry = log.slice(log.findLastIndex(({ type }) => type === "retry") + 1);
   const failed = log.filter((event): event is StepFailure => event.type === "fail");
   const last = lastAttemptEvent(log);
   return {
@@ -31,9 +32,9 @@ export function pastAttempts(log: AttemptLog): PastAttempts {
     startedAt: begun.at(-1)?.at ?? 0,
     firstStartedAt: begun[0]?.at,
     // If an operator resolves an attempt as "not applied", it does not count as a retry.
-    failures: failed.filter(({ how }) => how !== "resolved").length,
+    failures: sinceRetry.filter((event) => event.type === "fail" && event.how !== "resolved").length,
     failure: failed.at(-1)?.error ?? "",
-    crashes: crashesIn(log),
+    crashes: crashesIn(sinceRetry),
   };
 }
 

@@ -7,9 +7,12 @@ export interface CalledStep {
   readonly definition: StepDefinition | undefined;
 }
 
-/** The step of a call id: "charge#0" and "charge:order-1" are calls of the step "charge". The name itself may contain a colon. */
+/**
+ * The step of a call id: "charge#0" and "charge:order-1" are calls of the step "charge"; "charge#0~1" is a call that a retry has renewed. The
+ * name itself may contain a colon.
+ */
 export function calledStep(id: string): CalledStep {
-  const numbered = /^(.*)#\d+$/s.exec(id)?.[1];
+  const numbered = /^(.*)#\d+(?:~\d+)?$/s.exec(id)?.[1];
   const names = numbered === undefined ? [...id].flatMap((char, i) => (char === ":" ? [id.slice(0, i)] : [])).reverse() : [numbered];
   for (const name of names) {
     const definition = stepDefinitionOf(registeredStep(name));

@@ -1,7 +1,8 @@
 import type { Then } from "../../core/runs/operation.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import type { StepDefinition } from "../define/definition.js";
-import { type AttemptEvent, type Claim, type Event, lastAttemptEvent } from "../journal/event.js";
+import { type AttemptEvent, type Event, lastAttemptEvent } from "../journal/event.js";
+import type { AttemptLog } from "./attempt-log.js";
 import { calledStep } from "./called-step.js";
 import { mayRepeat } from "./retry-policy.js";
 import { abandonedEvent } from "./verdicts.js";
@@ -14,7 +15,7 @@ interface Cancelled {
 
 interface CancelRequest {
   /** Journaled events of each step call. */
-  readonly attempts: ReadonlyMap<string, readonly (AttemptEvent | Claim)[]>;
+  readonly attempts: ReadonlyMap<string, AttemptLog>;
   readonly now: number;
   /** Finds the step of a call. Default: the step with its name in this process. */
   readonly definitionOf?: (id: string) => StepDefinition | undefined;

@@ -4,7 +4,6 @@ import { type RunContext, runIn, type StepContext, type StepMetadata } from "../
 import type { StepDefinition } from "../define/definition.js";
 import { ContextError } from "../define/errors.js";
 import type { How } from "../journal/event.js";
-import { stepIdOf } from "../journal/identity.js";
 import type { ChunkBuffer } from "../streams/chunk-buffer.js";
 import { StepWriter } from "../streams/step-writer.js";
 import { drainStreams } from "../streams/stream-result.js";
@@ -26,6 +25,8 @@ export type StepFunction = (...args: readonly unknown[]) => unknown;
 
 /** The run to which a body belongs. */
 export interface BodyRun extends RunContext, Encoder {
+  /** The stepId of a call. */
+  stepIdOf(call: string): string;
   /** The run has left this process: the outcome of the body is ignored. */
   readonly gone: boolean;
   readonly chunks: ChunkBuffer;
@@ -63,7 +64,7 @@ export class StepBody implements StepContext {
   }
 
   get stepId(): string {
-    return stepIdOf(this.execution.id, this.id);
+    return this.execution.stepIdOf(this.id);
   }
 
   get metadata(): StepMetadata {

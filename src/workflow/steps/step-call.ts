@@ -6,7 +6,6 @@ import type { StepDefinition } from "../define/definition.js";
 import { notAppliedError } from "../journal/after-end.js";
 import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery, Event, How } from "../journal/event.js";
-import { stepIdOf } from "../journal/identity.js";
 import type { Resolution } from "../journal/resolution.js";
 import type { RunWriter } from "../journal/run-writer.js";
 import { type AttemptLog, type PastAttempts, pastAttempts } from "./attempt-log.js";
@@ -97,7 +96,7 @@ export class StepCall implements WatchedCall {
   }
 
   get stepId(): string {
-    return stepIdOf(this.#run.id, this.id);
+    return this.#run.stepIdOf(this.id);
   }
 
   /** An attempt or a call of `reconcile` is in progress in this process. */

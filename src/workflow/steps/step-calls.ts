@@ -118,13 +118,14 @@ export class StepCalls {
     const { key } = definition.options();
     const suffix =
       key === undefined ? `#${requests.count(name)}` : `:${checkedKey(name, (key as (...args: readonly unknown[]) => unknown)(...args))}`;
-    const has = (each: string) => requests.has(each + suffix) || this.#calls.has(each + suffix);
+    const idOf = (each: string) => requests.idOf(each + suffix);
+    const has = (each: string) => requests.has(idOf(each)) || this.#calls.has(idOf(each));
     const journaled = journaledName({ kind: "step", renamed: definition, has });
     if (typeof journaled !== "string") {
       this.#run.diverge(journaled);
       return undefined;
     }
-    return { id: journaled + suffix, definition: journaled === name ? definition : { ...definition, name: journaled } };
+    return { id: idOf(journaled), definition: journaled === name ? definition : { ...definition, name: journaled } };
   }
 
   #add(call: StepCall): void {

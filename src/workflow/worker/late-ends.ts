@@ -1,3 +1,4 @@
+import { newOwner } from "../../core/ledger/owner.js";
 import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
@@ -7,8 +8,9 @@ import { type EndedJournal, writeAfterEnd } from "../journal/after-end.js";
 import type { EndDeparture, Refusal } from "../journal/departure.js";
 import type { Event } from "../journal/event.js";
 import { warnNotWritten } from "../journal/not-written.js";
+import { type ResolutionMail, resolutionKey } from "../journal/resolution.js";
 import { lateVerdict } from "../steps/late-verdict.js";
-import type { BodyOutcome, LateBody } from "../steps/step-body.js";
+import type { LateBody } from "../steps/step-body.js";
 
 /** Maximum number of bodies that are followed at the same time. A body that never ends is followed as long as the process lives. */
 const followedMax = 1000;
@@ -26,6 +28,7 @@ interface LeavingRun {
   readonly id: string;
   readonly epoch: number;
   readonly calls: { readonly lateBodies: readonly LateBody[] };
+  stepIdOf(call: string): string;
 }
 
 interface EndedRun {
@@ -33,6 +36,7 @@ interface EndedRun {
   readonly epoch: number;
   /** The entry with the end of the run: a run with the same id that was started after a purge has another one. */
   readonly entry: { readonly seq: number; readonly events: string };
+  stepIdOf(call: string): string;
 }
 
 /**
@@ -49,8 +53,9 @@ export class LateEnds {
     this.#host = host;
   }
 
-  follow({ id, epoch, calls }: LeavingRun, { unsettled, entry }: EndDeparture): void {
-    const run = { id, epoch, entry };
+  follow(left: LeavingRun, { unsettled, entry }: EndDeparture): void {
+    const { id, epoch, calls } = left;
+    const run = { id, epoch, entry, stepIdOf: (call: string) => left.stepIdOf(call) };
     // An operator may have resolved a step while the run was ending: the mail was accepted, and no other owner will read it.
     if (unsettled > 0) this.#write(run, () => undefined);
     for (const body of calls.lateBodies) this.#add(run, body);
@@ -62,7 +67,8 @@ export class LateEnds {
     if (this.#followed.size > followedMax && oldest !== undefined) this.#forget(oldest);
     void body.outcome.then((outcome) => {
       if (!this.#followed.delete(body) || this.#stopped.signal.aborted) return;
-      this.#write(run, (journal) => this.#eventOf(body, outcome, journal));
+      const event = lateVerdict(body, outcome, this.#host.now());
+      this.#write(run, (journal) => (isOpen(body, journal) ? [event] : undefined), event);
     });
   }
 
@@ -75,19 +81,12 @@ export class LateEnds {
     );
   }
 
-  /** Undefined if an operator was faster. */
-  #eventOf(body: LateBody, outcome: BodyOutcome, { doubts, late }: EndedJournal): readonly Event[] | undefined {
-    const { id, attempt, inDoubt } = body;
-    const isOpen = inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
-    return isOpen ? [lateVerdict(body, outcome, this.#host.now())] : undefined;
-  }
-
-  #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined): void {
+  #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined, verdict?: Event): void {
     const { store } = this.#host;
     const { id, epoch, entry } = run;
     const { signal } = this.#stopped;
-    const write = () =>
-      writeAfterEnd(store, {
+    const write = async () => {
+      const written = await writeAfterEnd(store, {
         id,
         epoch,
         send: async (operation) => {
@@ -99,6 +98,8 @@ export class LateEnds {
         isOurs: (journal) => journal.hasEntry(entry),
         decide,
       });
+      if (written === "retried" && verdict !== undefined) await this.#sendToOwner(run, verdict);
+    };
     // The journal could not be read: the store is closed, or this process cannot decode it. The outcome stays unknown.
     const writing = afterEffect(store, write, { what: `the late end of a step of run "${id}"`, signal }).then(
       () => {},
@@ -106,6 +107,20 @@ export class LateEnds {
     );
     this.#writing.add(writing);
     void writing.then(() => this.#writing.delete(writing));
+  }
+
+  /**
+   * The run was retried, and only its owner writes. If the outcome is still unknown there, the owner takes this one; if the attempt counts as
+   * lapsed, its class has allowed a repetition, and the owner ignores the mail.
+   */
+  async #sendToOwner({ id: run, stepIdOf }: EndedRun, event: Event): Promise<void> {
+    if (event.type !== "done" && event.type !== "fail") return;
+    const { id, attempt } = event;
+    const to = event.type === "done" ? { done: event.value } : { fail: event.error };
+    const payload = JSON.stringify({ attempt, to, by: newOwner() } satisfies ResolutionMail);
+    const about = stepIdOf(id);
+    const mail = { to: { run }, kind: "resolve", about, payload, key: resolutionKey(about, attempt) } as const;
+    await this.#host.commit({ verb: "send", ...mail }, () => !this.#stopped.signal.aborted);
   }
 
   /** Resolves when the outcomes of all steps that are unknown are recorded, or at `until`. */
@@ -120,4 +135,9 @@ export class LateEnds {
     this.#stopped.abort(new Error("the worker has stopped"));
     this.#followed.clear();
   }
+}
+
+/** False if an operator was faster. */
+function isOpen({ id, attempt, inDoubt }: LateBody, { doubts, late }: EndedJournal): boolean {
+  return inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
 }

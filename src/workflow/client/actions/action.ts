@@ -1,0 +1,143 @@
+import { randomUUID } from "node:crypto";
+import { InvalidInputError } from "../../../core/errors/errors.js";
+import type { OptionNames } from "../../../core/errors/known-options.js";
+import { checkName } from "../../../core/ledger/key.js";
+import type { LogEntry } from "../../../core/runs/log.js";
+import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
+import type { Store } from "../../../core/store/store.js";
+import { renamed } from "../../../core/values/codec.js";
+import { checkStorable } from "../../../core/values/storable-text.js";
+import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
+import type { InStore } from "../api.js";
+import { sendSafely } from "../send-mail.js";
+
+/** Options of every action on a run. */
+export interface ActionOptions extends InStore {
+  /** Identifies the action: sent again with the same id, it is not done again, and the answer is the first one. Default: a new random id. */
+  readonly actionId?: string;
+  /** Who acts, for the operator log. Default "program". */
+  readonly actor?: string;
+  /** Why, for the operator log. */
+  readonly reason?: string;
+  /** Only says what the action would do. Default false. */
+  readonly dryRun?: boolean;
+}
+
+/** What every action answers. */
+export interface ActionResult {
+  readonly runId: string;
+  readonly actionId: string;
+  /** An earlier call with the same action id has done it; this is its answer. */
+  readonly repeated: boolean;
+  /** Nothing was done. */
+  readonly dryRun: boolean;
+}
+
+export const actionOptionNames: OptionNames<ActionOptions> = { store: true, actionId: true, actor: true, reason: true, dryRun: true };
+
+/** An action that was decided on a state of its run. */
+interface Decided<Answer extends object> {
+  readonly store: Store;
+  /** Name of the action in the operator log. */
+  readonly action: string;
+  /** The run that the action is about. */
+  readonly run: string;
+  /** The run that is changed. Default: the same. A fork creates another one. */
+  readonly id?: string;
+  readonly expect: RunExpectation;
+  readonly change: ActionChange;
+  /** What the caller gets, now or when it sends the action again. */
+  readonly answer: Answer;
+  readonly options: ActionOptions;
+}
+
+const textCharsMax = 2000;
+
+/** Does an action and returns its answer. Throws StaleActionError if the run has changed since the decision, and ActionRefusedError. */
+export async function perform<Answer extends object>(decided: Decided<Answer>): Promise<ActionResult & Answer> {
+  const { store, action, run, id = run, expect, change, answer, options } = decided;
+  const { actionId = randomUUID(), actor = "program", reason = null, dryRun = false } = options;
+  checkActionId(actionId);
+  checkText("actor", actor);
+  if (reason !== null) checkText("reason", reason);
+  const result = { runId: run, actionId, repeated: false, dryRun };
+  if (dryRun) return { ...answer, ...result };
+  const log = { id: actionId, actor, action, subject: run, reason, detail: JSON.stringify(answer) };
+  const operation: Act = { verb: "act", id, log, expect, change };
+  const { entry, repeated } = acted(run, await sendSafely(store, operation));
+  checkSame(entry, operation);
+  return { ...(JSON.parse(entry.detail ?? "{}") as Answer), ...result, repeated };
+}
+
+/** The entry of an earlier call with this action id, before anything is decided: the run's state may be another one by now. */
+export async function earlierAnswer<Answer extends object>(
+  store: Store,
+  action: string,
+  run: string,
+  { actionId }: ActionOptions,
+): Promise<(ActionResult & Answer) | undefined> {
+  if (actionId === undefined) return undefined;
+  checkActionId(actionId);
+  const [entry] = await store.runs.log({ id: actionId, limit: 1 });
+  if (entry === undefined) return undefined;
+  checkSame(entry, { log: { id: actionId, action, subject: run } });
+  return { ...(JSON.parse(entry.detail ?? "{}") as Answer), runId: run, actionId, repeated: true, dryRun: false };
+}
+
+function checkSame(entry: LogEntry, { log }: { readonly log: Pick<LogEntry, "id" | "action" | "subject"> }): void {
+  if (entry.action === log.action && entry.subject === log.subject) return;
+  throw new InvalidInputError(
+    "actionId",
+    `was used before, for "${entry.action}" of run "${entry.subject}"; use a new id for a new action`,
+  );
+}
+
+function checkActionId(id: unknown): void {
+  try {
+    checkName("key", id);
+  } catch (error) {
+    throw renamed("actionId", error);
+  }
+}
+
+function checkText(what: string, text: unknown): void {
+  if (typeof text !== "string" || text === "" || text.length > textCharsMax)
+    throw new InvalidInputError(what, `must be a text of 1 to ${textCharsMax} characters`);
+  checkStorable(what, text);
+}
+
+function acted(run: string, answer: RunAnswer): Extract<RunAnswer, { kind: "acted" }> {
+  switch (answer.kind) {
+    case "acted":
+      return answer;
+    case "absent":
+      throw new RunNotFoundError(run);
+    case "ended":
+      throw new ActionRefusedError(run, "ended", "the run has ended");
+    case "exists":
+      throw new ActionRefusedError(run, "exists", `a run with the id "${answer.run.id}" exists`);
+    case "stale":
+      throw new StaleActionError(run, answer.state.status);
+    case "notAllowed":
+      throw new ActionRefusedError(run, answer.why.because, whyNot(answer.why));
+    default:
+      throw new Error(`a store answered "${answer.kind}" to an action`);
+  }
+}
+
+function whyNot(why: ActionRefusal): string {
+  switch (why.because) {
+    case "unsettled":
+      return "the outcome of a step is unknown; resolve the step first";
+    case "running":
+      return "the run has not ended";
+    case "alreadySent":
+      return "the same request was sent before";
+    case "parentTook":
+      return `its parent "${why.parent}" has already received the failure; retry the parent instead`;
+    case "parentReads":
+      return `its parent "${why.parent}" is executed right now and may have received the failure; try again when the parent waits, or retry the parent when it has ended`;
+    case "token":
+      return `its hook "${why.token}" cannot be registered again: another run uses the token now; end the other hook first`;
+  }
+}

@@ -1,0 +1,93 @@
+import type { Chunk } from "../../../core/runs/chunk.js";
+import type { ActionChange, RunExpectation } from "../../../core/runs/operation.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
+import { ActionRefusedError } from "../../define/errors.js";
+import { plainWebhookRecord, storedAs } from "../../hooks/webhook.js";
+import { withoutLongValues } from "../../journal/aside.js";
+import { encodeEvents } from "../../journal/codec.js";
+import type { Event } from "../../journal/event.js";
+import { readLineage } from "../../journal/lineage.js";
+import { type OpenHook, planRetry, type RetryPlan, type RetryRefusal } from "../../journal/retry-plan.js";
+import { readEvents } from "../read-journal.js";
+
+/** A failed run that is to go on, its journal, and the ids of its steps. */
+export interface FailedRun {
+  readonly run: RunRecord;
+  readonly events: readonly Event[];
+  /** Number of the last entry. */
+  readonly seq: number;
+  stepIdOf(call: string): string;
+}
+
+interface ReopenRequest {
+  readonly at: number;
+  /** Steps to go on from, by stepId or by the id of the call. */
+  readonly steps?: readonly string[] | undefined;
+  readonly force?: readonly string[] | undefined;
+  /** Events that are written with the retry. */
+  readonly more?: (plan: RetryPlan) => readonly Event[];
+}
+
+/** How a failed run is continued: the change, and the state that it was decided on. */
+interface Reopening {
+  readonly plan: RetryPlan;
+  readonly expect: RunExpectation;
+  readonly change: ActionChange;
+}
+
+export async function readFailedRun(store: Store, run: RunRecord): Promise<FailedRun> {
+  const lineage = await readLineage(store, run.id);
+  const { events, seq } = await readEvents(store, run.id);
+  return { run, events, seq, stepIdOf: (call) => lineage.stepIdOf(run.id, call) };
+}
+
+/** Plans a retry and makes the change that writes it. Throws ActionRefusedError. */
+export function reopening(store: Store, failed: FailedRun, { at, steps, force, more }: ReopenRequest): Reopening {
+  const { run, events, seq } = failed;
+  if (run.status !== "failed")
+    throw new ActionRefusedError(run.id, "notFailed", `it is ${run.status}; only a failed run can go on from where it failed`);
+  const plan = planRetry(events, { at, calls: steps && callsOf(failed, steps), force: force && callsOf(failed, force) });
+  if ("because" in plan) throw refusalOf(failed, plan);
+  const { events: short, aside } = withoutLongValues([plan.retry, ...(more?.(plan) ?? [])], store.asideBytes);
+  const hooks = [...plan.hooks].map(([about, hook]) => ({ about, ...registrationOf(hook) }));
+  const chunks: { chunks?: readonly Chunk[] } = aside.length > 0 ? { chunks: aside } : {};
+  return {
+    plan,
+    expect: { status: "failed", epoch: run.epoch, seq },
+    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, ...chunks },
+  };
+}
+
+/** Ids of requests: a caller may name a step by its stepId, and a child by its run. */
+function callsOf({ events, stepIdOf }: FailedRun, given: readonly string[]): string[] {
+  const named = new Map<string, string>();
+  for (const event of events) {
+    if (event.type === "step") named.set(stepIdOf(event.id), event.id);
+    if (event.type === "child") named.set(event.run, event.id);
+    if (event.type === "hook") named.set(event.token, event.id);
+  }
+  return given.map((id) => named.get(id) ?? id);
+}
+
+function registrationOf({ token, url, metadata }: OpenHook): { readonly add: string; readonly metadata: string | null } {
+  if (url === undefined) return { add: token, metadata: metadata ?? null };
+  return { add: storedAs(token), metadata: metadata ?? plainWebhookRecord(token) };
+}
+
+function refusalOf({ run }: FailedRun, { because, ids }: RetryRefusal): ActionRefusedError {
+  return new ActionRefusedError(run.id, because, whyNot(because, ids.join(", ")), ids);
+}
+
+function whyNot(because: RetryRefusal["because"], ids: string): string {
+  switch (because) {
+    case "ambiguous":
+      return `several steps failed for good: ${ids}. Name those to retry (steps); the failures of the others stay`;
+    case "notFailed":
+      return `not a step of this run that failed for good: ${ids}`;
+    case "begunAfter":
+      return `these began after the failure: ${ids}. A compensation, for example, would not be undone. List them in force to go on all the same: they are forgotten, and made anew under new ids`;
+    case "unsettled":
+      return `the outcome of these steps is unknown, and they would be forgotten: ${ids}. Resolve them first`;
+  }
+}

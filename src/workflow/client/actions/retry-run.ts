@@ -1,0 +1,79 @@
+import { InvalidInputError } from "../../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
+import type { Store } from "../../../core/store/store.js";
+import { RunNotFoundError } from "../../define/errors.js";
+import { readingStore } from "../../process/ambient-store.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
+import { readFailedRun, reopening } from "./reopen.js";
+
+/** Options of {@link retryRun}. */
+export interface RetryOptions extends ActionOptions {
+  /**
+   * The failed steps to run again, by stepId or by the id of the call ("charge#0"). Default: the step that failed for good. If several failed, they must be named. An
+   * empty array retries no step: the code goes on from where it threw.
+   */
+  readonly steps?: readonly string[];
+  /** Steps, child runs and hooks that began after the failure, and may be forgotten: by their ids. They are made anew under new ids. */
+  readonly force?: readonly string[];
+}
+
+/** A step that a retry runs again. */
+export interface RetriedStep {
+  readonly callId: string;
+  readonly stepId: string;
+  /** The attempt that failed for good; the next one has the next number. */
+  readonly attempt: number;
+}
+
+/** Result of {@link retryRun}. */
+export interface RetryResult extends ActionResult {
+  /** The steps that run again, with the same stepId. Empty: the code goes on from where it threw. */
+  readonly steps: readonly RetriedStep[];
+  /** Ids of calls that had begun after the failure and are made anew under new ids. */
+  readonly renewed: readonly string[];
+  /** Tokens of hooks that are open again. */
+  readonly hooks: readonly string[];
+}
+
+const optionNames: OptionNames<RetryOptions> = { ...actionOptionNames, steps: true, force: true };
+
+/**
+ * Continues a failed run: its failed step runs again with the same stepId, so that a provider recognises the call, and the code goes on
+ * as if the step had not failed. What happened before, and meanwhile, stays. Throws ActionRefusedError (several steps failed and none is named; a
+ * compensation or another step began after the failure; a hook's token is in use; the parent has received the failure), StaleActionError if the run
+ * has changed meanwhile, RunNotFoundError, and InvalidInputError.
+ *
+ * @example
+ * const { steps } = await retryRun("order-1", { reason: "the bank is back" });
+ */
+export async function retryRun(runId: string, options: RetryOptions = {}): Promise<RetryResult> {
+  knownOptions("retryRun", options, optionNames);
+  const { steps, force } = options;
+  checkIds("steps", steps);
+  checkIds("force", force);
+  const store = await readingStore(options.store);
+  const earlier = await earlierAnswer<Answer>(store, "retry", runId, options);
+  if (earlier !== undefined) return earlier;
+  const run = await store.runs.read(runId);
+  if (run === undefined) throw new RunNotFoundError(runId);
+  const failed = await readFailedRun(store, run);
+  const { plan, expect, change } = reopening(store, failed, { at: await timeOf(store), steps, force });
+  const answer: Answer = {
+    steps: plan.failures.map(({ id, attempt }) => ({ callId: id, stepId: failed.stepIdOf(id), attempt })),
+    renewed: plan.retry.renewed,
+    hooks: [...plan.hooks.values()].map(({ token }) => token),
+  };
+  return await perform({ store, action: "retry", run: runId, expect, change, answer, options });
+}
+
+type Answer = Pick<RetryResult, "steps" | "renewed" | "hooks">;
+
+/** The time of the store: a claim without workflows claims nothing, and its answer has the time. */
+export async function timeOf(store: Store): Promise<number> {
+  return (await store.runs.claim({ owner: "operator", workflows: [], leaseMs: 1000, limit: 1 })).now;
+}
+
+export function checkIds(what: string, ids: readonly string[] | undefined): void {
+  if (ids === undefined || (Array.isArray(ids) && ids.every((id) => typeof id === "string" && id !== ""))) return;
+  throw new InvalidInputError(what, "must be an array of ids");
+}
