@@ -101,8 +101,17 @@ export function ended(status: EndStatus = "completed", output: string | null = '
   return { kind: "end", status, output, ...(unsettled === undefined ? {} : { unsettled }) };
 }
 
-/** The fields of a run of which no owner has died and that no worker must avoid. */
-export const untried = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null, unsettled: 0 } as const;
+/** The fields of a run of which no owner has died, that no worker must avoid, and that has no deadline. */
+export const untried = {
+  deaths: 0,
+  crashes: 0,
+  alone: false,
+  avoid: [],
+  avoidUntil: null,
+  unsettled: 0,
+  deadlineAt: null,
+  stopAt: null,
+} as const;
 
 /** A release as a suspect (two owners in a row have died), due at `wakeAt`. */
 export async function suspect(store: Store, id: string, wakeAt: number | null, fields: Partial<StartRun> = {}): Promise<Owned> {
