@@ -5,6 +5,11 @@ provideAmbient({ store: ambientStore, worker: ambientWorker });
 
 export type { RunStatus } from "../../core/runs/run.js";
 export { acceptCall, type CallRef } from "../../workflow/client/accept-call.js";
+export type { ActionOptions, ActionResult } from "../../workflow/client/actions/action.js";
+export { type DeleteOptions, type DeleteResult, deleteRun } from "../../workflow/client/actions/delete-run.js";
+export { type ForkOptions, type ForkResult, forkRun } from "../../workflow/client/actions/fork-run.js";
+export { type OperatorLogItem, type OperatorLogOptions, readOperatorLog } from "../../workflow/client/actions/operator-log.js";
+export { type RetriedStep, type RetryOptions, type RetryResult, retryRun } from "../../workflow/client/actions/retry-run.js";
 export {
   getHookByToken,
   getRun,

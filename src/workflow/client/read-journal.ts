@@ -13,6 +13,8 @@ import type { InStore } from "./api.js";
 export interface JournalItem {
   /** Number of the journal entry. Events of one entry became durable together. */
   readonly seq: number;
+  /** Position of the event in its entry, from 0. */
+  readonly index: number;
   readonly type: EventType;
   /** Id of the request that the event belongs to: "charge#0" is the first call of the step "charge". */
   readonly id: string;
@@ -48,28 +50,30 @@ export async function readJournal(run: string, options: JournalOptions = {}): Pr
   if (entries.length === 0) return [];
   const lineage = await readLineage(store, run);
   for (const { seq, events } of entries)
-    for (const event of await withLongValues(store, run, decodeEvents(events)))
-      items.push(itemOf(seq, event, (call) => lineage.stepIdOf(run, call)));
+    for (const [index, event] of (await withLongValues(store, run, decodeEvents(events))).entries())
+      items.push(itemOf({ seq, index }, event, (call) => lineage.stepIdOf(run, call)));
   return items;
 }
 
-function itemOf(seq: number, event: Event, stepIdOf: (call: string) => string): JournalItem {
+function itemOf(place: Pick<JournalItem, "seq" | "index">, event: Event, stepIdOf: (call: string) => string): JournalItem {
   const { about: id, detail } = storedParts(event);
-  const item = { seq, type: event.type, id, at: new Date(event.at), detail };
+  const item = { ...place, type: event.type, id, at: new Date(event.at), detail };
   return isAttemptEvent(event) ? { ...item, stepId: stepIdOf(id), attempt: event.attempt } : item;
 }
 
 const pageMax = 1000;
 
+/** All entries of a journal, without long values. */
+export async function readEntries(store: Store, run: string): Promise<JournalEntry[]> {
+  const entries: JournalEntry[] = [];
+  for await (const entry of entriesOf(store, run)) entries.push(entry);
+  return entries;
+}
+
 /** The whole journal of a run, without long values, and the number of its last entry. */
 export async function readEvents(store: Store, run: string): Promise<{ readonly events: Event[]; readonly seq: number }> {
-  const events: Event[] = [];
-  let seq = 0;
-  for await (const entry of entriesOf(store, run)) {
-    events.push(...decodeEvents(entry.events));
-    seq = entry.seq;
-  }
-  return { events, seq };
+  const entries = await readEntries(store, run);
+  return { events: entries.flatMap((entry) => decodeEvents(entry.events)), seq: entries.at(-1)?.seq ?? 0 };
 }
 
 /** The events of a whole journal, without long values, which are stored separately: callers do not need them. */

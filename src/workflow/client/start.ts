@@ -1,6 +1,5 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
-import { checkName } from "../../core/ledger/key.js";
 import { duration, oneOf } from "../../core/ledger/options.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import type { StartRun } from "../../core/runs/operation.js";
@@ -10,7 +9,6 @@ import { requireRuns, type Store } from "../../core/store/store.js";
 import { canonicalJson, sha256 } from "../../core/values/canonical.js";
 import { encode, encodeLater, renamed, withinBytes } from "../../core/values/codec.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
-import { randomText } from "../../core/values/random-text.js";
 import { checkSteps } from "../define/check-steps.js";
 import { currentExecution, currentStep, type WorkflowContext } from "../define/context.js";
 import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "../define/definition.js";
@@ -26,6 +24,7 @@ import { withoutWritable } from "../streams/writable.js";
 import { checkForOverdue, warnIfOverdue } from "../waiting/overdue.js";
 import { storeWithWorker } from "../worker/workers.js";
 import { Run } from "./run-handle.js";
+import { checkId, newRunId } from "./run-id.js";
 import { sendSafely } from "./send-mail.js";
 
 /** Options of {@link start}. */
@@ -194,20 +193,6 @@ function encodedArgs<Text>(args: readonly unknown[], encodeArgs: (args: readonly
 
 function rethrowForArgs(error: unknown): never {
   throw renamed("args", error);
-}
-
-/** Begins with the time, so that ids of new runs are neighbours in the store's index and touch few of its pages. */
-function newRunId(): string {
-  return `run_${Date.now().toString(36).padStart(9, "0")}${randomText(12)}`;
-}
-
-function checkId(id: unknown): void {
-  try {
-    checkName("key", id);
-  } catch (error) {
-    if (error instanceof InvalidInputError) throw new InvalidInputError("id", error.message.replace(/^key: /, ""));
-    throw error;
-  }
 }
 
 /** Hash of the canonical JSON, in which the order of members does not matter; if JSON cannot represent the arguments, of the encoded text. */

@@ -1,0 +1,28 @@
+import { type Event, isRequest } from "./event.js";
+import { OpenRequests } from "./open-requests.js";
+import { withoutRetried } from "./retries.js";
+import { openHooks } from "./retry-plan.js";
+
+export type ForkRefusal =
+  /** Not finished before the chosen event: calls, child runs and hooks. */
+  | { readonly because: "open"; readonly ids: readonly string[] }
+  /** The run had ended, or was being cancelled, before the chosen event. */
+  | { readonly because: "ended" };
+
+/** Notes about the owners of the original, and about mail, which the fork does not have. */
+const notCopied: ReadonlySet<Event["type"]> = new Set(["claim", "cleared", "fence", "park", "unpark", "pause", "resume"]);
+
+/** The events of a fork's first entry: a copy of those before the chosen one. Does no I/O. */
+export function planFork(before: readonly Event[]): readonly Event[] | ForkRefusal {
+  const events = withoutRetried(before);
+  if (events.some(({ type }) => type === "end" || type === "stop" || type === "cancel")) return { because: "ended" };
+  const { steps, children } = new OpenRequests(events);
+  const ids = [...steps.keys(), ...children.keys(), ...openHooks(events).keys()];
+  return ids.length > 0 ? { because: "open", ids } : before.filter(({ type }) => !notCopied.has(type));
+}
+
+/** The position of the first event of a request; undefined if the journal does not have the request. */
+export function positionOf(events: readonly Event[], request: string): number | undefined {
+  const i = events.findIndex((event) => isRequest(event) && event.id === request);
+  return i < 0 ? undefined : i;
+}
