@@ -53,6 +53,8 @@ export interface AppendLate {
   readonly events: string;
   /** Number of steps whose outcome is still unknown after this entry. At 0 the run can expire again; its retention counts from its end. */
   readonly unsettled: number;
+  /** The action that the entry records, if it is an operator's: written to the operator log with it. */
+  readonly log?: NewLogEntry;
 }
 
 /** What an owner records, under its fence, about earlier owners that crashed. See {@link RunRecord}. */

@@ -27,6 +27,7 @@ export class RunWishes {
     else if (operation.verb === "write") this.#write(id, operation.chunks);
     else {
       this.entries.push({ run: id, seq: operation.seq });
+      if (operation.verb === "appendLate") this.action = operation.log?.id ?? null;
       if (operation.verb === "append") {
         this.#entry(id, operation.entry);
         if (operation.entry.then.kind === "end") this.ends = id;

@@ -1,50 +1,68 @@
-import { InvalidInputError, NotKnownError, NotUnknownError } from "../../core/errors/errors.js";
-import { knownOptions } from "../../core/errors/known-options.js";
+import { InvalidInputError, NotUnknownError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { newOwner } from "../../core/ledger/owner.js";
-import { hasEnded } from "../../core/runs/run.js";
+import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
-import { beforeEffect } from "../../core/work/until-answered.js";
-import { RunNotFoundError } from "../define/errors.js";
+import { ActionRefusedError, RunNotFoundError } from "../define/errors.js";
 import { type EndedJournal, resolvedEvent, writeAfterEnd } from "../journal/after-end.js";
 import type { Event } from "../journal/event.js";
 import { readLineage } from "../journal/lineage.js";
-import { type Resolution, type ResolutionMail, resolutionIn, resolutionKey } from "../journal/resolution.js";
+import { type Resolution, type ResolutionMail, resolutionKey } from "../journal/resolution.js";
 import { readingStore } from "../process/ambient-store.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
-import type { InStore } from "./api.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, logEntryOf, perform } from "./actions/action.js";
+import { readFailedRun, reopening } from "./actions/reopen.js";
+import { timeOf } from "./actions/retry-run.js";
 import { encodeForRun } from "./kept-value.js";
 import { readAttempts } from "./read-journal.js";
-import { sendMail, sendSafely } from "./send-mail.js";
+import { sendSafely } from "./send-mail.js";
 
-/** An attempt of a step whose outcome is unknown. */
-export interface StepRef extends InStore {
+/** An attempt of a step whose outcome is unknown, or that has failed for good in a failed run. */
+export interface StepRef extends ActionOptions {
   readonly runId: string;
   readonly stepId: string;
-  /** Number of the attempt whose outcome is unknown. */
+  /** Number of the attempt. */
   readonly attempt: number;
 }
 
 /** What an operator found out about an attempt. `notApplied`: the effect did not happen; the step is retried unless its run has ended. */
 export type StepResolution = { readonly completed: unknown } | { readonly failed: unknown } | "notApplied";
 
+const refNames: OptionNames<StepRef> = { ...actionOptionNames, runId: true, stepId: true, attempt: true };
+
 /**
- * Settles a step whose outcome is unknown. The run continues; if it has ended, the outcome is recorded after its end. Of
- * several callers only one succeeds. Throws NotUnknownError if the outcome of that attempt is not unknown, or another caller
- * was first; RunNotFoundError if there is no such run; and NotKnownError if the store did not confirm which caller was first.
+ * Settles a step whose outcome is unknown. The run continues; if it has ended, the outcome is recorded after its end. A step that has failed for good can be given a
+ * result, too ("it was done by hand"): its failed run goes on with it, as after `retryRun`. Of several callers only one succeeds. Throws NotUnknownError if
+ * the outcome of that attempt is known, or another caller was first; RunNotFoundError if there is no such run; ActionRefusedError if a failed run cannot go
+ * on (see `retryRun`); and NotKnownError if the store did not confirm which caller was first.
  *
  * @example
- * await resolveStep({ runId: "alarm:7", stepId, attempt: 1 }, { completed: "sent, says the provider" });
+ * await resolveStep({ runId: "alarm:7", stepId, attempt: 1, actor: "ada", reason: "asked the provider" }, { completed: "sent" });
  */
-export async function resolveStep(ref: StepRef, resolution: StepResolution): Promise<void> {
-  knownOptions("resolveStep", ref, { store: true, runId: true, stepId: true, attempt: true });
+export async function resolveStep(ref: StepRef, resolution: StepResolution): Promise<ActionResult> {
+  knownOptions("resolveStep", ref, refNames);
   const { store: given, runId, stepId, attempt } = ref;
   const store = await readingStore(given);
-  const decision = { runId, stepId, attempt, to: await resolutionOf(resolution, store), by: newOwner() };
+  const earlier = await earlierAnswer<Answer>(store, "resolve", runId, ref);
+  if (earlier !== undefined) return earlier;
+  const decision = { runId, stepId, attempt, to: await resolutionOf(resolution, store), by: newOwner(), options: ref };
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   warnIfOverdue(store, [run]);
-  if (hasEnded(run.status) || (await sendToRun(store, decision)) === "ended") await resolveAfterEnd(store, decision);
+  const last = (await readAttempts(runId, stepId, { store })).at(-1);
+  if (run.status === "failed" && last?.attempt === attempt && last.verdict === "failed") return await resolveFailed(store, run, decision);
+  if (hasEnded(run.status)) return await resolveAfterEnd(store, decision);
+  if (last?.attempt !== attempt || last.verdict !== "unknown")
+    throw notUnknown(decision, last ? `attempt ${last.attempt} is ${last.verdict}` : "this run has no such step");
+  return await sendToRun(store, decision);
+}
+
+/** What the operator log says about a resolution. */
+interface Answer {
+  readonly stepId: string;
+  readonly attempt: number;
+  readonly as: "completed" | "failed" | "notApplied";
 }
 
 async function resolutionOf(resolution: StepResolution, store: Store): Promise<Resolution> {
@@ -59,52 +77,57 @@ async function resolutionOf(resolution: StepResolution, store: Store): Promise<R
 interface Decision extends Required<Omit<ResolutionMail, "accept">> {
   readonly runId: string;
   readonly stepId: string;
+  readonly options: ActionOptions;
+}
+
+function answerOf({ stepId, attempt, to }: Decision): Answer {
+  return { stepId, attempt, as: to === "notApplied" ? to : "done" in to ? "completed" : "failed" };
 }
 
 /** Sends the resolution as mail. The owner of the run journals the mail together with its consequences. */
-async function sendToRun(store: Store, decision: Decision): Promise<"sent" | "ended"> {
-  const { runId, stepId, attempt, to, by } = decision;
-  const last = (await readAttempts(runId, stepId, { store })).at(-1);
-  if (last?.attempt !== attempt || last.verdict !== "unknown")
-    throw notUnknown(decision, last ? `attempt ${last.attempt} is ${last.verdict}` : "this run has no such step");
+async function sendToRun(store: Store, decision: Decision): Promise<ActionResult> {
+  const { runId: run, stepId, attempt, to, by, options } = decision;
   const payload = JSON.stringify({ attempt, to, by } satisfies ResolutionMail);
-  const key = resolutionKey(stepId, attempt);
-  const answer = await sendMail(store, { to: { run: runId }, kind: "resolve", about: stepId, payload, key });
-  if (answer.kind === "absent") throw new RunNotFoundError(runId);
-  if (answer.kind === "ended") return "ended";
-  if (answer.kind === "sent" && answer.duplicate && !(await isMine(store, decision)))
-    throw notUnknown(decision, "another caller has resolved the step");
-  return "sent";
-}
-
-/** A duplicate may be the mail of this call: if the store's reply was lost, the mail was sent again. */
-async function isMine(store: Store, { runId, stepId, attempt, by }: Decision): Promise<boolean> {
+  const mail = { kind: "resolve", about: stepId, payload, key: resolutionKey(stepId, attempt) } as const;
+  const sent = { store, action: "resolve", run, expect: {}, change: { kind: "send", mail } as const, answer: answerOf(decision), options };
   try {
-    const mail = await beforeEffect(store, () => store.runs.mail(runId, 0));
-    return mail.some(({ kind, about, payload }) => {
-      const { attempt: of, by: caller } = kind === "resolve" && about === stepId ? resolutionIn(payload) : {};
-      return of === attempt && caller === by;
-    });
+    return await perform(sent);
   } catch (error) {
-    throw new NotKnownError(`it is not known whether this call or another one resolved step ${stepId}`, error);
+    if (!(error instanceof ActionRefusedError)) throw error;
+    if (error.because === "ended") return await resolveAfterEnd(store, decision);
+    throw error.because === "alreadySent" ? notUnknown(decision, "another caller has resolved the step") : error;
   }
 }
 
-async function resolveAfterEnd(store: Store, decision: Decision): Promise<void> {
-  const { runId, stepId, attempt, to, by } = decision;
+/** The run goes on from the failure, with the result in its place. */
+async function resolveFailed(store: Store, run: RunRecord, decision: Decision): Promise<ActionResult> {
+  const { stepId, attempt, to, by, options } = decision;
+  if (to === "notApplied" || "fail" in to) throw notUnknown(decision, "it has failed; give it a result, or run it again with retryRun");
+  const failed = await readFailedRun(store, run);
+  const at = await timeOf(store);
+  const more = ([id]: readonly string[]): Event[] => (id === undefined ? [] : [resolvedEvent({ id, at, attempt, to, by })]);
+  const { expect, change } = reopening(store, failed, { at, steps: [stepId], more: ({ retry }) => more(retry.cuts) });
+  return await perform({ store, action: "resolve", run: run.id, expect, change, answer: answerOf(decision), options });
+}
+
+async function resolveAfterEnd(store: Store, decision: Decision): Promise<ActionResult> {
+  const { runId, stepId, attempt, to, by, options } = decision;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   const lineage = await readLineage(store, runId);
-  // A claim without workflows claims nothing; its answer has the time of the database.
-  const { now: at } = await store.runs.claim({ owner: by, workflows: [], leaseMs: 1000, limit: 1 });
+  const at = await timeOf(store);
   const decide = ({ doubts }: EndedJournal): readonly Event[] => {
     const [id] = [...doubts].find(([call, of]) => of === attempt && lineage.stepIdOf(runId, call) === stepId) ?? [];
     if (id === undefined) throw notUnknown(decision, "its outcome is known, or this run has no such step");
     return [resolvedEvent({ id, at, attempt, to, by })];
   };
-  const written = await writeAfterEnd(store, { id: runId, epoch: run.epoch, send: (operation) => sendSafely(store, operation), decide });
+  const log = logEntryOf({ action: "resolve", run: runId, answer: answerOf(decision), options });
+  const result = { runId, actionId: log.id, repeated: false, dryRun: options.dryRun ?? false };
+  if (result.dryRun) return result;
+  const send: Parameters<typeof writeAfterEnd>[1]["send"] = (operation) => sendSafely(store, operation);
+  const written = await writeAfterEnd(store, { id: runId, epoch: run.epoch, send, decide, log });
   // The run was retried meanwhile, with the step still unknown.
-  if (written === "retried") await sendToRun(store, decision);
+  return written === "retried" ? await sendToRun(store, decision) : result;
 }
 
 function notUnknown({ runId, stepId, attempt }: Decision, found: string): NotUnknownError {

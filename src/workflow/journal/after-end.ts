@@ -1,4 +1,5 @@
 import { NotApplied, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
+import type { NewLogEntry } from "../../core/runs/log.js";
 import type { AppendLate, RunAnswer } from "../../core/runs/operation.js";
 import type { RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
@@ -64,13 +65,15 @@ interface Writing {
   readonly isOurs?: (journal: EndedJournal) => boolean;
   /** Returns the events to write; undefined if there is nothing to write. */
   readonly decide: (journal: EndedJournal) => readonly Event[] | undefined;
+  /** The action that the decided events record. */
+  readonly log?: NewLogEntry;
 }
 
 /**
  * Writes an entry after the end and resolves to whether it was written; "retried": the run goes on, so nothing was written. Resolutions that operators sent before the end come
  * first: their mail was accepted, and the run ended without reading it.
  */
-export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide }: Writing): Promise<boolean | "retried"> {
+export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
   let mine: string | undefined;
   for (;;) {
     const journal = await readEnded(store, id).catch((error: unknown) => {
@@ -88,7 +91,8 @@ export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, dec
     for (const event of events) noteDoubt(doubts, event);
     const written = encodeEvents(events);
     if (own !== undefined) mine = written;
-    const answer = await send({ verb: "appendLate", id, epoch, seq: journal.last + 1, events: written, unsettled: doubts.size });
+    const logged = own === undefined || log === undefined ? {} : { log };
+    const answer = await send({ verb: "appendLate", id, epoch, seq: journal.last + 1, events: written, unsettled: doubts.size, ...logged });
     if (own !== undefined && answer?.kind === "appended") return true;
     if (answer?.kind !== "appended" && answer?.kind !== "overtaken") return false;
   }

@@ -1,8 +1,9 @@
 import type { Chunk, ChunkQuery, ChunkRecord } from "../../runs/chunk.js";
-import type { LogEntry } from "../../runs/log.js";
+import type { LogEntry, NewLogEntry } from "../../runs/log.js";
 import type {
   Act,
   Append,
+  AppendLate,
   Claimed,
   Entry,
   HookChange,
@@ -91,7 +92,7 @@ function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation 
     case "append":
       return { ...operation, entry: sealedEntry(operation.entry, operation.id, operation.seq, cipher) };
     case "appendLate":
-      return { ...operation, events: cipher.seal(operation.events, dataOf.events(operation.id, operation.seq)) };
+      return sealedLate(operation, cipher);
     case "write":
       return { ...operation, ...sealedChunks(operation, operation.id, cipher) };
     case "act":
@@ -104,10 +105,19 @@ function sealedOperation(operation: RunOperation, cipher: Cipher): RunOperation 
   }
 }
 
-function sealedAct(act: Act, cipher: Cipher): Act {
-  const { id, log, change } = act;
+function sealedLate(late: AppendLate, cipher: Cipher): AppendLate {
+  const events = cipher.seal(late.events, dataOf.events(late.id, late.seq));
+  return late.log === undefined ? { ...late, events } : { ...late, events, log: sealedLog(late.log, cipher) };
+}
+
+function sealedLog(log: NewLogEntry, cipher: Cipher): NewLogEntry {
   const seal = (text: string | null, field: "reason" | "detail") => (text === null ? null : cipher.seal(text, dataOf.log(log.id, field)));
-  const sealed = { ...act, log: { ...log, reason: seal(log.reason, "reason"), detail: seal(log.detail, "detail") } };
+  return { ...log, reason: seal(log.reason, "reason"), detail: seal(log.detail, "detail") };
+}
+
+function sealedAct(act: Act, cipher: Cipher): Act {
+  const { id, change } = act;
+  const sealed = { ...act, log: sealedLog(act.log, cipher) };
   switch (change.kind) {
     case "send": {
       const { mail } = change;

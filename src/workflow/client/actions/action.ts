@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { InvalidInputError } from "../../../core/errors/errors.js";
 import type { OptionNames } from "../../../core/errors/known-options.js";
 import { checkName } from "../../../core/ledger/key.js";
-import type { LogEntry } from "../../../core/runs/log.js";
+import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
 import type { Store } from "../../../core/store/store.js";
 import { renamed } from "../../../core/values/codec.js";
@@ -56,17 +56,23 @@ const textCharsMax = 2000;
 /** Does an action and returns its answer. Throws StaleActionError if the run has changed since the decision, and ActionRefusedError. */
 export async function perform<Answer extends object>(decided: Decided<Answer>): Promise<ActionResult & Answer> {
   const { store, action, run, id = run, expect, change, answer, options } = decided;
-  const { actionId = randomUUID(), actor = "program", reason = null, dryRun = false } = options;
-  checkActionId(actionId);
-  checkText("actor", actor);
-  if (reason !== null) checkText("reason", reason);
-  const result = { runId: run, actionId, repeated: false, dryRun };
+  const log = logEntryOf({ action, run, answer, options });
+  const { dryRun = false } = options;
+  const result = { runId: run, actionId: log.id, repeated: false, dryRun };
   if (dryRun) return { ...answer, ...result };
-  const log = { id: actionId, actor, action, subject: run, reason, detail: JSON.stringify(answer) };
   const operation: Act = { verb: "act", id, log, expect, change };
   const { entry, repeated } = acted(run, await sendSafely(store, operation));
   checkSame(entry, operation);
   return { ...(JSON.parse(entry.detail ?? "{}") as Answer), ...result, repeated };
+}
+
+/** The entry of the operator log for an action. */
+export function logEntryOf({ action, run, answer, options }: Pick<Decided<object>, "action" | "run" | "answer" | "options">): NewLogEntry {
+  const { actionId = randomUUID(), actor = "program", reason = null } = options;
+  checkActionId(actionId);
+  checkText("actor", actor);
+  if (reason !== null) checkText("reason", reason);
+  return { id: actionId, actor, action, subject: run, reason, detail: JSON.stringify(answer) };
 }
 
 /** The entry of an earlier call with this action id, before anything is decided: the run's state may be another one by now. */
