@@ -34,6 +34,7 @@ const common = {
     // For what hangs. No test counts on a limit: on a busy machine everything takes ten times as long.
     testTimeout: 180_000,
     hookTimeout: 180_000,
+    setupFiles: ["test/kit/retries-at-once.ts"],
   },
 };
 

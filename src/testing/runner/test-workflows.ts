@@ -5,6 +5,7 @@ import { createStore } from "../../core/store/create-store.js";
 import type { Store } from "../../core/store/store.js";
 import { overrideStore } from "../../core/store/test-store-override.js";
 import { createMemoryLedger, memoryBackend } from "../../stores/memory/backend.js";
+import { retryAtOnce } from "../../workflow/define/default-backoff.js";
 import type { WorkerOptions } from "../../workflow/process/worker-options.js";
 import { EffectLedger } from "../effect-ledger.js";
 import type { WithRuns } from "../simulator/workflow/run-faults.js";
@@ -85,7 +86,10 @@ export async function testWorkflows(options: TestWorkflowsOptions = {}): Promise
   const giveBack = ambient ? lend(store) : () => {};
   let living = boot();
   const effects = counted ?? new EffectLedger({ honoursKeys: true, now: () => time.now.getTime() });
+  // Virtual time moves on to the next attempt by itself.
+  const wait = given ? retryAtOnce() : () => {};
   const end = async () => {
+    wait();
     giveBack();
     if (given) await living.worker.stop({ graceMs: 0 });
     living.kill();

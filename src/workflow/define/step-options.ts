@@ -12,7 +12,7 @@ export interface StepOptions<Args extends unknown[] = never[], Result = unknown>
   readonly maxRetries?: number;
   /**
    * Delay before a retry: starts at `minMs` (default 500), is multiplied by `factor` (default 2) after each attempt up to
-   * `maxMs` (default 60 000), and is shortened by a random part of up to `jitter` (0 to 1, default 0.5).
+   * `maxMs` (default 60 000), and is shortened by a random part of up to `jitter` (0 to 1, default 0.5). Without this option: about 1 s, 15 s and 120 s.
    */
   readonly backoff?: { readonly minMs?: number; readonly maxMs?: number; readonly factor?: number; readonly jitter?: number };
   /** An attempt that takes longer is aborted and counts as failed. Default: no limit. */
@@ -65,7 +65,8 @@ export interface StepReconcileRequest<Args extends unknown[]> {
 
 export interface ResolvedStepOptions {
   readonly maxRetries: number;
-  readonly backoff: { readonly minMs: number; readonly maxMs: number; readonly factor: number; readonly jitter: number };
+  /** Undefined: the default, see default-backoff.ts. */
+  readonly backoff: { readonly minMs: number; readonly maxMs: number; readonly factor: number; readonly jitter: number } | undefined;
   readonly timeoutMs: number | undefined;
   readonly graceMs: number;
   readonly effect: EffectClass;
@@ -90,10 +91,10 @@ export function resolveOptions(name: string, options: object): ResolvedStepOptio
   for (const [option, value] of Object.entries({ maxRetries, crashMax }))
     if (!Number.isInteger(value) || value < 0)
       throw new InvalidInputError(field(option), `must be a whole number of 0 or more, not ${inShort(value)}`);
-  const { timeoutMs, reconcileAfterMs, backoff = {}, reconcile, key } = given;
+  const { timeoutMs, reconcileAfterMs, reconcile, key } = given;
   for (const [option, value] of Object.entries({ timeoutMs, reconcileAfterMs, graceMs }))
     if (value !== undefined) duration(field(option), value);
-  const { minMs = 500, maxMs = 60_000, factor = 2, jitter = 0.5 } = backoff;
+  const { minMs = 500, maxMs = 60_000, factor = 2, jitter = 0.5 } = given.backoff ?? {};
   duration(field("backoff.minMs"), minMs);
   duration(field("backoff.maxMs"), maxMs);
   if (!(factor >= 1)) throw new InvalidInputError(field("backoff.factor"), "must be 1 or more");
@@ -103,5 +104,6 @@ export function resolveOptions(name: string, options: object): ResolvedStepOptio
     throw new InvalidInputError(field("reconcile"), 'must be a function if effect is "reconcile", and must be omitted otherwise');
   if (key !== undefined && typeof key !== "function")
     throw new InvalidInputError(field("key"), "must be a function of the step's arguments");
-  return { maxRetries, backoff: { minMs, maxMs, factor, jitter }, timeoutMs, graceMs, effect, reconcile, reconcileAfterMs, crashMax, key };
+  const backoff = given.backoff === undefined ? undefined : { minMs, maxMs, factor, jitter };
+  return { maxRetries, backoff, timeoutMs, graceMs, effect, reconcile, reconcileAfterMs, crashMax, key };
 }

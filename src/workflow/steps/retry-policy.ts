@@ -2,6 +2,7 @@ import { ConfigurationError, NotApplied } from "../../core/errors/errors.js";
 import { mayRunAgain } from "../../core/ledger/record.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { backoffMs, jitteredMs } from "../../core/work/backoff.js";
+import { defaultBackoff } from "../define/default-backoff.js";
 import { instantOf } from "../define/duration.js";
 import { FatalError, RetryableError } from "../define/errors.js";
 import type { ResolvedStepOptions } from "../define/step-options.js";
@@ -89,7 +90,8 @@ export function mayRepeat({ effect }: ResolvedStepOptions): boolean {
   return mayRunAgain(effect);
 }
 
-function delayMs(failures: number, { backoff }: ResolvedStepOptions, random: () => number): number {
+function delayMs(failures: number, options: ResolvedStepOptions, random: () => number): number {
+  const { backoff = defaultBackoff() } = options;
   // `backoff.jitter` is the part of the delay that may be subtracted, so a step never waits longer than the delay.
   return Math.round(jitteredMs(backoffMs(backoff, failures), { from: 1, width: -backoff.jitter }, random));
 }
