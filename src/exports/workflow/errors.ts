@@ -1,6 +1,8 @@
 /** The errors of workflows, also under the names that the Workflow DevKit uses. */
 export {
   AmbiguousNameError,
+  CancelledError,
+  type CancelledFacts,
   ContextError,
   DivergenceError,
   FatalError,

@@ -26,6 +26,10 @@ export class History {
   /** Step calls that an operator has accepted, whatever arguments the code calls the step with. */
   readonly accepted = new Set<string>();
   end: RunEnd | undefined;
+  /** The run is paused: deliveries from this index on were recorded since then, and the code gets them when the run is resumed. */
+  pausedFrom: number | undefined;
+  /** Deliveries from this index on may be without the requests that follow from them: new requests are allowed before the last of them. */
+  looseFrom: number | undefined;
   /** If the run was set aside: mail after this number has not been read. */
   parked: number | undefined;
   /** When the code started: the first event of the first entry has this time. */
@@ -34,6 +38,11 @@ export class History {
   /** How often the run was cleared since it last made progress. */
   clearances = 0;
   #crashes = 0;
+  /** Calls that were cancelled: the code does not get their later verdicts. */
+  readonly #cancelled = new Set<string>();
+  #entries = 0;
+  /** The entry that set `looseFrom`. */
+  #looseSince = 0;
 
   constructor(entries: readonly JournalEntry[]) {
     for (const entry of entries) this.#read(decodeEvents(entry.events));
@@ -50,19 +59,32 @@ export class History {
   }
 
   #read(events: readonly Event[]): void {
+    this.#entries += 1;
     for (const event of events) {
       // The code did not get events that were recorded after the end.
       if (this.end !== undefined) break;
       this.startedAt ??= event.at;
       if (isRequest(event)) this.requests.set(event.type === "drop" ? `drop ${event.id}` : event.id, event);
-      if (isDelivery(event)) {
-        this.deliveries.push(event);
-        this.#crashes = 0;
-        this.clearances = 0;
-      }
+      if (isDelivery(event) && !(isAttemptEvent(event) && this.#cancelled.has(event.id))) this.#noteDelivery(event);
       if (isAttemptEvent(event)) this.#noteAttempt(event);
       else this.#note(event);
     }
+  }
+
+  #noteDelivery(event: Delivery): void {
+    if (event.type === "stop") this.#loosenFrom(this.deliveries.length);
+    // A later entry has deliveries: what follows from the earlier ones is in the journal, too.
+    else if (this.pausedFrom === undefined && this.#entries > this.#looseSince) this.looseFrom = undefined;
+    if (event.type === "cancelled") this.#cancelled.add(event.id);
+    this.deliveries.push(event);
+    this.#crashes = 0;
+    this.clearances = 0;
+  }
+
+  /** Several deliveries are recorded together and given to the code one after the other: if the process dies in between, requests are missing. */
+  #loosenFrom(index: number): void {
+    this.looseFrom = Math.min(this.looseFrom ?? index, index);
+    this.#looseSince = this.#entries;
   }
 
   #noteAttempt(event: AttemptEvent): void {
@@ -90,6 +112,14 @@ export class History {
         break;
       case "unpark":
         this.parked = undefined;
+        break;
+      case "pause":
+        this.pausedFrom ??= this.deliveries.length;
+        this.#loosenFrom(this.pausedFrom);
+        break;
+      case "resume":
+        this.#loosenFrom(this.pausedFrom ?? this.deliveries.length);
+        this.pausedFrom = undefined;
         break;
       case "end":
         this.end = event;

@@ -3,6 +3,8 @@ import type { Delivery, Request } from "../journal/event.js";
 interface Journaled {
   readonly requests: Map<string, Request>;
   readonly deliveries: readonly Delivery[];
+  readonly pausedFrom: number | undefined;
+  readonly looseFrom: number | undefined;
 }
 
 /**
@@ -14,9 +16,13 @@ interface Journaled {
 export class Replay {
   readonly #requests: Map<string, Request>;
   readonly #deliveries: readonly Delivery[];
+  readonly #looseFrom: number;
+  #pausedFrom: number;
   #delivered = 0;
 
-  constructor({ requests, deliveries }: Journaled) {
+  constructor({ requests, deliveries, pausedFrom, looseFrom }: Journaled) {
+    this.#pausedFrom = pausedFrom ?? Number.POSITIVE_INFINITY;
+    this.#looseFrom = looseFrom ?? Number.POSITIVE_INFINITY;
     this.#requests = requests;
     this.#deliveries = deliveries;
   }
@@ -39,9 +45,19 @@ export class Replay {
     return open;
   }
 
-  /** The next journaled delivery; undefined if the code has received all of them. */
+  /** The next journaled delivery; undefined if the code has received all of them, or the run is paused before the next one. */
   get nextDelivery(): Delivery | undefined {
-    return this.#deliveries[this.#delivered];
+    return this.#delivered < this.#pausedFrom ? this.#deliveries[this.#delivered] : undefined;
+  }
+
+  /** The journaled delivery before which the code must not make a new request; undefined if it may. */
+  get requiredDelivery(): Delivery | undefined {
+    return this.#delivered < this.#looseFrom ? this.nextDelivery : undefined;
+  }
+
+  /** The run is resumed: the code gets what was recorded in the meantime. */
+  resume(): void {
+    this.#pausedFrom = Number.POSITIVE_INFINITY;
   }
 
   takeDelivery(): void {

@@ -54,7 +54,7 @@ export class Requests {
     const known = run.replay.takeRequest(id);
     if (known) return { event: known, known: true };
     const event = make();
-    const next = run.replay.nextDelivery;
+    const next = run.replay.requiredDelivery;
     if (next !== undefined) {
       run.diverge({ expected: describe(next), found: `the code asks for ${describe(event)}`, where: callSite() });
       return undefined;
