@@ -15,6 +15,7 @@ const restricted = {
   indexes: ["runs_restricted"],
 };
 const reaching = { tables: [], columns: { packets: ["reach"] }, indexes: ["packets_reach"] };
+const logging = { tables: ["operator_log"], columns: { runs: ["deadline_at", "stop_at"] }, indexes: ["runs_stop"] };
 
 const sqliteAdded: readonly Added[] = [
   { version: 4, tables: ["chunks"] },
@@ -22,6 +23,7 @@ const sqliteAdded: readonly Added[] = [
   { version: 6, tables: ["bundles", "bundles_gone"] },
   { version: 7, ...restricted },
   { version: 8, ...reaching },
+  { version: 9, ...logging },
 ];
 
 const postgresAdded: readonly Added[] = [
@@ -29,10 +31,11 @@ const postgresAdded: readonly Added[] = [
   { version: 5, tables: ["packets", "executions", "notes", "flows", "workers"] },
   { version: 6, ...restricted },
   { version: 7, ...reaching },
+  { version: 8, ...logging },
 ];
 
 /** The newest version that the tests know, and the oldest version to which they downgrade a database. */
-export const versions = { sqlite: 8, postgres: 7, oldest: 2 } as const;
+export const versions = { sqlite: 9, postgres: 8, oldest: 2 } as const;
 
 /** Downgrades the schema of a database to `version`. Data of tables and columns that existed then is kept. */
 export function olderSqlite(database: { exec(sql: string): unknown }, version: number): void {
@@ -41,7 +44,7 @@ export function olderSqlite(database: { exec(sql: string): unknown }, version: n
     DELETE FROM onceflow_schema WHERE version > ${version}; DELETE FROM onceflow_additions WHERE version > ${version}`);
 }
 
-/** The same for PostgreSQL, except that an enum value cannot be removed: `parked` stays. */
+/** The same for PostgreSQL, except that values of an enum cannot be removed: `parked` and `paused` stay. */
 export async function olderPostgres(client: pg.Client, schema: string, version: number): Promise<void> {
   await client.query(`${statements(postgresAdded, version, `${schema}.`)};
     ${version < 3 ? `ALTER TABLE ${schema}.records DROP COLUMN progress;` : ""}

@@ -50,16 +50,17 @@ export class RunWatchers {
 
 /**
  * The runs that a worker or a waiting caller may have to read now. An append after which the owner keeps the run concerns only its
- * children.
+ * children and the runs to which it sends mail.
  */
 function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
   if (answer.kind === "sent") return [answer.run];
+  if (answer.kind === "acted") return operation.verb === "act" && !answer.repeated ? [operation.id] : [];
   if (answer.kind === "created" && operation.verb === "start" && operation.first === null) return [operation.id];
   if (operation.verb === "send" || operation.verb === "write") return [];
   const entry = entryOf(operation);
   if (entry === undefined || !(answer.kind === "appended" || answer.kind === "created")) return [];
-  const children = entry.children.map(({ id }) => id);
-  return entry.then.kind === "hold" ? children : [operation.id, ...children];
+  const others = [...entry.children.map(({ id }) => id), ...(entry.outgoing ?? []).map(({ to }) => to.run)];
+  return entry.then.kind === "hold" ? others : [operation.id, ...others];
 }
 
 function hasEndedBy(operation: RunOperation, run: string): boolean {

@@ -12,7 +12,15 @@ import type {
   PacketDocument,
   PacketWorkerDocument,
 } from "./packets/document.js";
-import type { ChunkDocument, EntryDocument, HookDocument, MailDocument, RunDocument, WorkerDocument } from "./runs/document.js";
+import type {
+  ChunkDocument,
+  EntryDocument,
+  HookDocument,
+  LogDocument,
+  MailDocument,
+  RunDocument,
+  WorkerDocument,
+} from "./runs/document.js";
 
 interface AuditDocument extends Omit<AuditedEntry, "scope" | "key"> {
   readonly _id?: ObjectId;
@@ -34,6 +42,7 @@ export interface Collections {
   readonly mail: Collection<MailDocument>;
   readonly hooks: Collection<HookDocument>;
   readonly chunks: Collection<ChunkDocument>;
+  readonly operatorLog: Collection<LogDocument>;
   readonly workers: Collection<WorkerDocument>;
   readonly packets: Collection<PacketDocument>;
   readonly executions: Collection<ExecutionDocument>;
@@ -91,6 +100,7 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean,
     mail: database.collection(`${prefix}_mail`, options),
     hooks: database.collection(`${prefix}_hooks`, options),
     chunks: database.collection(`${prefix}_chunks`, options),
+    operatorLog: database.collection(`${prefix}_operator_log`, options),
     workers: database.collection(`${prefix}_workers`, options),
     packets: database.collection(`${prefix}_packets`, options),
     executions: database.collection(`${prefix}_executions`, options),
@@ -137,6 +147,8 @@ const runIndexes: IndexDescription[] = [
   // Runs that not every worker may claim. They are few; with these indexes a claim finds them without reading the queue.
   { name: "suspects", key: { deaths: 1 }, partialFilterExpression: { deaths: { $gte: 2 } } },
   { name: "avoided", key: { avoidUntil: 1 }, sparse: true },
+  // Open runs that can be ended without their code at some time. Runs keep the member after their end.
+  { name: "stop", key: { stopAt: 1 }, partialFilterExpression: { stopAt: { $exists: true }, endedAt: null } },
 ];
 
 /** Several processes may do this at once: creating an index that exists does nothing. */
@@ -153,7 +165,7 @@ export async function createIndexes({ database, records, audit }: Collections): 
  * Creates the collections that transactions write to: creating one later takes a lock that conflicts with transactions. `workers`
  * is written outside of transactions.
  */
-export async function createRunCollections({ database, runs, journal, mail, hooks, chunks }: Collections): Promise<void> {
+export async function createRunCollections({ database, runs, journal, mail, hooks, chunks, operatorLog }: Collections): Promise<void> {
   await Promise.all([
     runs.createIndexes(runIndexes),
     database.createCollection(journal.collectionName).catch(unlessThere),
@@ -164,6 +176,10 @@ export async function createRunCollections({ database, runs, journal, mail, hook
       // of two concurrent writers one transaction is retried and finds what the other has written. (0.1.0 had a unique index "count".)
       { name: "writer", key: { no: 1, stream: 1, writer: 1, n: 1 } },
       { name: "ends", key: { ends: 1 }, sparse: true },
+    ]),
+    operatorLog.createIndexes([
+      { name: "order", key: { no: 1 } },
+      { name: "subject", key: { subject: 1, no: 1 } },
     ]),
   ]);
 }

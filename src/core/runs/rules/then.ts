@@ -12,6 +12,7 @@ export function writeThen(table: RunTable, id: string, { then, consumed, trial, 
   if (
     then.kind === "end" &&
     trial === undefined &&
+    stopAt === undefined &&
     then.trouble === undefined &&
     table.endPlain?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })
   )

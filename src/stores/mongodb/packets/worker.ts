@@ -1,5 +1,5 @@
-import { assert } from "../../../core/errors/errors.js";
 import { type FlowState, workerNumber } from "../../../core/packets/packet.js";
+import { nextNumber } from "../connection/counter.js";
 import type { MongoClient, SessionOption } from "../driver.js";
 import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
@@ -8,21 +8,11 @@ import { inTransaction } from "../transactions/in-transaction.js";
 import { lostEveryRace, patient } from "./race.js";
 
 /** Assigns a number, which is used once even if the process dies before the next line, and registers the worker. */
-export async function joinWorkers({ meta, packetWorkers, bounded }: Collections, leaseMs: number): Promise<number> {
-  const counter = meta as unknown as CounterCollection;
-  const count = () =>
-    counter.findOneAndUpdate({ _id: "packetWorkers" }, { $inc: { last: 1 } }, { upsert: true, returnDocument: "after", ...bounded });
-  // Of two first workers that join at the same time, one gets a duplicate key error.
-  const counted = await count().catch((error: unknown) => (isDuplicateKey(error) ? count() : Promise.reject(error)));
-  assert(counted !== null, "an upsert returns the document that it inserts");
-  const no = workerNumber(counted.last);
+export async function joinWorkers(collections: Collections, leaseMs: number): Promise<number> {
+  const { packetWorkers, bounded } = collections;
+  const no = workerNumber(await nextNumber(collections, "packetWorkers"));
   await packetWorkers.updateOne({ _id: no }, leaseFor(leaseMs), { ...bounded, upsert: true });
   return no;
-}
-
-/** The part of the driver's collection that the counter uses. */
-interface CounterCollection {
-  findOneAndUpdate(filter: { _id: string }, update: object, options: object): Promise<{ readonly last: number } | null>;
 }
 
 const leaseFor = (leaseMs: number) => [{ $set: { leaseUntil: add(now, leaseMs) } }];

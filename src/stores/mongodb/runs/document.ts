@@ -1,5 +1,6 @@
 import type { Binary, UpdateFilter } from "mongodb";
 import type { ChunkKind } from "../../../core/runs/chunk.js";
+import type { LogEntry } from "../../../core/runs/log.js";
 import type { RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 import { now } from "../ledger/expressions.js";
@@ -29,9 +30,13 @@ export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" |
   readonly avoid?: readonly string[];
   readonly avoidUntil?: number;
   readonly unsettled?: number;
+  readonly deadlineAt?: number;
+  readonly stopAt?: number;
+  /** Increases when mail of the run is withdrawn: that write must conflict with a claim, which reads the mail. */
+  readonly withdrawn?: number;
 }
 
-type Rare = Pick<RunRecord, "deaths" | "crashes" | "alone" | "avoid" | "avoidUntil" | "unsettled">;
+type Rare = Pick<RunRecord, "deaths" | "crashes" | "alone" | "avoid" | "avoidUntil" | "unsettled" | "deadlineAt" | "stopAt">;
 
 /** A worker that executes runs. */
 export interface WorkerDocument extends Omit<WorkerRecord, "id" | "live"> {
@@ -46,6 +51,11 @@ export interface EntryDocument extends JournalEntry {
 export interface MailDocument extends Mail {
   readonly _id: string;
   readonly run: string;
+}
+
+/** An entry of the operator log. Its id is the action's id, so an action is written once. */
+export interface LogDocument extends Omit<LogEntry, "id"> {
+  readonly _id: string;
 }
 
 export interface HookDocument extends Omit<HookRecord, "token"> {
@@ -84,7 +94,7 @@ export const mailId = (no: string, key: string): string => `${no}\0${key}`;
 const members = [
   ...["no", "workflow", "status", "input", "fingerprint", "output", "trouble", "owner", "epoch", "wakeAt", "mail", "consumed"],
   ...["parent", "creator", "createdAt", "startedAt", "endedAt", "retentionMs"],
-  ...["deaths", "crashes", "alone", "avoid", "avoidUntil", "unsettled"],
+  ...["deaths", "crashes", "alone", "avoid", "avoidUntil", "unsettled", "deadlineAt", "stopAt"],
 ];
 
 export const runAndNow = { ...Object.fromEntries(members.map((name) => [name, 1])), now };
@@ -95,24 +105,28 @@ export function toRun(document: RunDocument, input: string): RunRecord {
   const { _id: id, workflow, status, fingerprint, output, trouble, owner = null, epoch, wakeAt = null, mail, consumed } = document;
   const { parent, creator, createdAt, startedAt, endedAt, retentionMs } = document;
   const { deaths = 0, crashes = 0, alone = false, avoid = [], avoidUntil = null, unsettled = 0 } = document;
+  const { deadlineAt = null, stopAt = null } = document;
   return {
     ...{ id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wakeAt, mail, consumed },
     ...{ parent, creator, createdAt, startedAt, endedAt, retentionMs },
-    ...{ deaths, crashes, alone, avoid, avoidUntil, unsettled },
+    ...{ deaths, crashes, alone, avoid, avoidUntil, unsettled, deadlineAt, stopAt },
   };
 }
 
 /** The document of a new run. Rarely used members are left out while they have their default value. */
 export function toDocument(run: RunRecord, no: string): RunDocument {
-  const { id: _id, input, owner, wakeAt, deaths: _d, crashes: _c, alone: _a, avoid: _v, avoidUntil: _u, unsettled: _s, ...kept } = run;
+  const { id: _id, input, owner, wakeAt, deadlineAt, stopAt, ...others } = run;
+  const { deaths: _d, crashes: _c, alone: _a, avoid: _v, avoidUntil: _u, unsettled: _s, ...kept } = others;
   return {
     ...{ _id, no, ...kept, input: input.length > inputLengthMax ? null : input },
     ...(owner !== null && { owner }),
     ...(wakeAt !== null && { wakeAt }),
+    ...(deadlineAt !== null && { deadlineAt }),
+    ...(stopAt !== null && { stopAt }),
   };
 }
 
-const absentWhenNull = new Set(["owner", "wakeAt", "expiresAt", "avoidUntil"]);
+const absentWhenNull = new Set(["owner", "wakeAt", "expiresAt", "avoidUntil", "deadlineAt", "stopAt"]);
 
 /** Converts a change made by the rules to a MongoDB update. */
 export function updateOf(to: RunUpdate): UpdateFilter<RunDocument> {

@@ -7,6 +7,7 @@ import type { MongoClient, SessionOption } from "../driver.js";
 import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { inTransaction } from "../transactions/in-transaction.js";
+import { writeLog } from "./log.js";
 import { isOneDocument, startAlone } from "./start.js";
 import { loadTouched } from "./touched.js";
 import { writeChanges } from "./write.js";
@@ -39,12 +40,12 @@ export async function decide(collections: Collections, operation: RunOperation, 
   const table = new LoadedRunTable(loaded);
   const answer = applyRun(table, operation);
   await writeChanges(collections, table.changes(), numbers, options);
-  return answer;
+  return answer.kind === "acted" && !answer.repeated ? { ...answer, entry: await writeLog(collections, answer.entry, options) } : answer;
 }
 
 /** Whether an append writes only its entry: one document, whose id is the fence. */
-function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks, trial } }: Append): boolean {
-  if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
+function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks, trial, outgoing, stopAt } }: Append): boolean {
+  if (voids !== undefined || chunks !== undefined || trial !== undefined || outgoing !== undefined || stopAt !== undefined) return false;
   return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
 }
 

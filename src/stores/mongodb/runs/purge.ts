@@ -1,7 +1,7 @@
 import { workerKeptMs } from "../../../core/runs/run.js";
 import { Gate } from "../../../core/work/gate.js";
 import { asking } from "../connection/ask.js";
-import type { MongoClient } from "../driver.js";
+import type { MongoClient, SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
 import { inTransaction } from "../transactions/in-transaction.js";
@@ -14,7 +14,7 @@ const gate = new Gate(4);
  * at all.
  */
 export async function purgeRuns(client: MongoClient, collections: Collections, limit: number): Promise<number> {
-  const { runs, journal, mail, hooks, chunks, workers } = collections;
+  const { runs, workers } = collections;
   const over = await asking("a purge", async () => {
     const time = await serverTime(collections);
     await workers.deleteMany({ seenAt: { $lte: time - workerKeptMs } });
@@ -28,12 +28,17 @@ export async function purgeRuns(client: MongoClient, collections: Collections, l
     inTransaction(client, "a purge", async (options) => {
       const { deletedCount } = await runs.deleteOne({ _id, no, expiresAt: { $exists: true } }, options);
       if (deletedCount === 0) return 0;
-      await journal.deleteMany({ _id: { $gte: entryId(no, 0), $lt: `${no}\u0001` } }, options);
-      await mail.deleteMany({ run: no }, options);
-      await hooks.deleteMany({ no }, options);
-      await chunks.deleteMany({ no }, options);
+      await removeParts(collections, no, options);
       return 1;
     }),
   );
   return removed.reduce<number>((sum, one) => sum + (one === 1 ? 1 : 0), 0);
+}
+
+/** Removes everything that belongs to a run except its document. A long input is in the journal. */
+export async function removeParts({ journal, mail, hooks, chunks }: Collections, no: string, options: SessionOption): Promise<void> {
+  await journal.deleteMany({ _id: { $gte: entryId(no, 0), $lt: `${no}\u0001` } }, options);
+  await mail.deleteMany({ run: no }, options);
+  await hooks.deleteMany({ no }, options);
+  await chunks.deleteMany({ no }, options);
 }

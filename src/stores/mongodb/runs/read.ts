@@ -1,6 +1,7 @@
 import type { RunListQuery } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { Collections } from "../layout.js";
+import { serverTime } from "../ledger/read.js";
 import { entriesAfter, type RunDocument, runAndNow, toEntry, toHook, toMail } from "./document.js";
 import { findRun, withInputs } from "./load.js";
 
@@ -42,4 +43,18 @@ export async function listRuns(collections: Collections, { workflow, status, aft
   };
   const found = await collections.runs.find(where, { projection: runAndNow }).sort({ createdAt: -1, _id: -1 }).limit(limit).toArray();
   return await withInputs(collections, found as unknown as RunDocument[], {});
+}
+
+/** The conditions are those of the index "stop". */
+export async function readOverdueStops(collections: Collections, limit: number): Promise<string[]> {
+  const time = await serverTime(collections);
+  const found = await collections.runs
+    .find(
+      { stopAt: { $lte: time }, endedAt: null, $or: [{ owner: { $exists: false } }, { wakeAt: { $lte: time } }] },
+      { projection: { _id: 1 } },
+    )
+    .sort({ stopAt: 1 })
+    .limit(limit)
+    .toArray();
+  return found.map(({ _id }) => _id);
 }

@@ -9,8 +9,9 @@ import { readChunks, readTail } from "./chunks.js";
 import { claimRuns } from "./claim.js";
 import { decide, flushRuns } from "./flush.js";
 import { loadRun } from "./load.js";
+import { readLog } from "./log.js";
 import { purgeRuns } from "./purge.js";
-import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
+import { listRuns, readHook, readJournal, readMail, readOverdueStops, readRun } from "./read.js";
 import { readWorkers, removeWorker, renewRuns } from "./renew.js";
 import { createRunWatch } from "./watch.js";
 
@@ -41,6 +42,8 @@ export function mongoRuns(
     journal: (id, after, limit) => asking("a read", () => readJournal(collections, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(collections, query)),
     hook: (token) => asking("a read", () => readHook(collections, token)),
+    overdueStops: (limit) => asking("a listing", () => readOverdueStops(collections, limit)),
+    log: (query) => asking("a listing", () => readLog(collections, query)),
     chunks: (query) => asking("a read", () => readChunks(collections, query)),
     tail: (run, stream) => asking("a read", () => readTail(collections, run, stream)),
     purge: (limit) => purgeRuns(client, collections, limit),

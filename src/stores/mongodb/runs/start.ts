@@ -54,7 +54,7 @@ export async function createRun(
 
 /** Update that creates the new run of rules/start.ts. An existing document stays as it is, and MongoDB does not write it. */
 function create(
-  { id, workflow, input, fingerprint, parent, creator, retentionMs, first }: StartRun,
+  { id, workflow, input, fingerprint, parent, creator, retentionMs, first, timeoutMs, cleanupMs = 0 }: StartRun,
   no: string,
 ): Record<string, unknown>[] {
   const fresh = {
@@ -77,6 +77,7 @@ function create(
     startedAt: first === null ? null : now,
     endedAt: null,
     retentionMs: literal(retentionMs),
+    ...(timeoutMs !== undefined && { deadlineAt: add(now, timeoutMs), stopAt: add(now, timeoutMs + cleanupMs) }),
   };
   return [{ $replaceWith: choose(isMissing("$no"), fresh, "$$ROOT") }];
 }

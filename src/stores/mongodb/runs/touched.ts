@@ -1,4 +1,5 @@
-import type { RunOperation } from "../../../core/runs/operation.js";
+import type { LogEntry } from "../../../core/runs/log.js";
+import type { RunOperation, StartRun } from "../../../core/runs/operation.js";
 import { childKey } from "../../../core/runs/rules/then.js";
 import type { RunRecord } from "../../../core/runs/run.js";
 import type { LoadedRuns } from "../../shared/loaded-run-table.js";
@@ -6,8 +7,9 @@ import { RunWishes } from "../../shared/run-wishes.js";
 import type { SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { loadChunks } from "./chunks.js";
-import { entryId, type HookDocument, mailId, type RunAndNow, runAndNow, toRun } from "./document.js";
+import { entriesAfter, entryId, type HookDocument, mailId, type RunAndNow, runAndNow, toRun } from "./document.js";
 import { withInputs } from "./load.js";
+import { findLogged } from "./log.js";
 import { createRun } from "./start.js";
 
 /** The documents that an operation may touch, and the numbers of the runs that exist. */
@@ -25,7 +27,8 @@ export async function loadTouched(collections: Collections, operation: RunOperat
       wishes.runs.add(hook.run);
       wishes.mail.push({ run: hook.run, key: operation.key });
     }
-  const found = await findRuns(collections, operation, wishes, options);
+  const logged = wishes.action === null ? undefined : await findLogged(collections, wishes.action, options);
+  const found = await findRuns(collections, operation, wishes, logged, options);
   const numbers = new Map(found.documents.map((run) => [run._id, run.no]));
   const sought = [...wishes.chunks].filter(({ run }) => numbers.has(run) && run !== found.created);
   return {
@@ -33,8 +36,12 @@ export async function loadTouched(collections: Collections, operation: RunOperat
       now: found.documents.find(({ _id }) => operation.verb === "send" || _id === operation.id)?.now ?? 0,
       asked: wishes.runs,
       runs: found.records,
-      entries: await findEntries(collections, numbers, wishes, operation.verb === "appendLate", options),
+      entries:
+        operation.verb === "act"
+          ? await findLastEntries(collections, numbers, wishes, options)
+          : await findEntries(collections, numbers, wishes, operation.verb === "appendLate", options),
       mail: await findMail(collections, numbers, wishes, options),
+      logged,
       // A hook of an earlier run with the same id does not belong to this one.
       hooks: hooks.map(({ _id: token, run, no, about }) => ({ token, about, run: (numbers.get(run) ?? no) === no ? run : "" })),
       ...(await loadChunks(collections, numbers, sought, operation.verb === "write", options)),
@@ -50,8 +57,15 @@ interface Found {
   readonly created?: string;
 }
 
-async function findRuns(collections: Collections, operation: RunOperation, wishes: RunWishes, options: SessionOption): Promise<Found> {
-  const made = operation.verb === "start" ? await createRun(collections, operation, options) : undefined;
+async function findRuns(
+  collections: Collections,
+  operation: RunOperation,
+  wishes: RunWishes,
+  logged: LogEntry | undefined,
+  options: SessionOption,
+): Promise<Found> {
+  const start = logged === undefined ? startOf(operation) : undefined;
+  const made = start && (await createRun(collections, start, options));
   const ids = [...wishes.runs].filter((id) => id !== made?.run._id);
   const documents = made ? [made.run] : [];
   if (ids.length > 0) documents.push(...(await findByIds(collections, ids, options)));
@@ -67,6 +81,11 @@ async function findRuns(collections: Collections, operation: RunOperation, wishe
   const seen = made && !made.created ? await withInputs(collections, [made.run], options) : [];
   const whole = new Map(seen.map((run) => [run.id, run]));
   return { documents, records: records.map((run) => whole.get(run.id) ?? run), ...(made?.created && { created: made.run._id }) };
+}
+
+function startOf(operation: RunOperation): StartRun | undefined {
+  if (operation.verb === "start") return operation;
+  return operation.verb === "act" && operation.change.kind === "start" ? operation.change.start : undefined;
 }
 
 async function findByIds({ runs }: Collections, ids: readonly string[], options: SessionOption): Promise<RunAndNow[]> {
@@ -96,6 +115,21 @@ async function findEntries(
   return found.map(({ _id, seq, epoch, events }) => ({ run: runOf.get(_id) ?? "", seq, epoch, events: events ?? null }));
 }
 
+/** The last entry of each run: an action compares its number with the one on which it was decided. */
+async function findLastEntries(
+  { journal }: Collections,
+  numbers: ReadonlyMap<string, string>,
+  { entries }: RunWishes,
+  options: SessionOption,
+): Promise<LoadedRuns["entries"]> {
+  const last = entries.map(async ({ run }) => {
+    const no = numbers.get(run);
+    const found = no === undefined ? [] : await journal.find(entriesAfter(no, 0), options).sort({ _id: -1 }).limit(1).toArray();
+    return found.map(({ seq, epoch }) => ({ run, seq, epoch, events: null }));
+  });
+  return (await Promise.all(last)).flat();
+}
+
 async function findMail(
   { mail }: Collections,
   numbers: ReadonlyMap<string, string>,
@@ -104,6 +138,9 @@ async function findMail(
 ): Promise<LoadedRuns["mail"]> {
   const asked = new Map(wishes.mail.filter(({ run }) => numbers.has(run)).map((one) => [mailId(numbers.get(one.run) ?? "", one.key), one]));
   if (asked.size === 0) return [];
-  const found = await mail.find({ _id: { $in: [...asked.keys()] } }, { ...options, projection: { _id: 1 } }).toArray();
-  return found.flatMap(({ _id }) => asked.get(_id) ?? []);
+  const found = await mail.find({ _id: { $in: [...asked.keys()] } }, { ...options, projection: { seq: 1 } }).toArray();
+  return found.flatMap(({ _id, seq }) => {
+    const one = asked.get(_id);
+    return one === undefined ? [] : [{ ...one, seq }];
+  });
 }

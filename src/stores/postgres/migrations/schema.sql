@@ -1,7 +1,7 @@
 -- The schema after all migrations in this folder. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
 
 CREATE TYPE effect AS ENUM ('idempotent', 'keyed', 'reconcile', 'atMostOnce');
-CREATE TYPE run_status AS ENUM ('pending', 'running', 'unknown', 'diverged', 'parked', 'completed', 'failed', 'cancelled');
+CREATE TYPE run_status AS ENUM ('pending', 'running', 'paused', 'unknown', 'diverged', 'parked', 'completed', 'failed', 'cancelled');
 CREATE TABLE attempts (
   scope text COLLATE "C" NOT NULL,
   key text COLLATE "C" NOT NULL,
@@ -84,6 +84,16 @@ CREATE TABLE notes (
   queue text NOT NULL,
   packet bigint NOT NULL,
   about text
+);
+CREATE TABLE operator_log (
+  no bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  id text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  actor text NOT NULL,
+  action text NOT NULL,
+  subject text COLLATE "C" NOT NULL,
+  reason text,
+  detail text
 );
 CREATE TABLE packets (
   no bigint NOT NULL,
@@ -173,7 +183,9 @@ CREATE TABLE runs (
   alone boolean NOT NULL DEFAULT false,
   avoid text[] COLLATE "C",
   avoid_until bigint,
-  unsettled integer NOT NULL DEFAULT 0
+  unsettled integer NOT NULL DEFAULT 0,
+  deadline_at bigint,
+  stop_at bigint
 ) WITH (fillfactor=70);
 CREATE TABLE schema_additions (
   version integer NOT NULL
@@ -201,6 +213,9 @@ CREATE UNIQUE INDEX journal_pkey ON journal USING btree (run, seq);
 CREATE UNIQUE INDEX mail_pkey ON mail USING btree (run, seq);
 CREATE UNIQUE INDEX mail_run_key_key ON mail USING btree (run, key);
 CREATE UNIQUE INDEX notes_pkey ON notes USING btree (execution, id);
+CREATE UNIQUE INDEX operator_log_id_key ON operator_log USING btree (id);
+CREATE UNIQUE INDEX operator_log_pkey ON operator_log USING btree (no);
+CREATE INDEX operator_log_subject ON operator_log USING btree (subject, no);
 CREATE INDEX packets_dead ON packets USING btree (flow, dead_at, no) WHERE (state = 'dead'::text);
 CREATE INDEX packets_due ON packets USING btree (flow, queue, due_at, no) WHERE ((owner IS NULL) AND (state = ANY (ARRAY['due'::text, 'held'::text, 'part'::text])) AND (due_at < '9007199254740991'::bigint));
 CREATE INDEX packets_held ON packets USING btree (scope, key, created_at, no) WHERE (hold = 'key'::text);
@@ -220,6 +235,7 @@ CREATE INDEX runs_listed ON runs USING btree (workflow, status, created_at);
 CREATE INDEX runs_over ON runs USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX runs_pkey ON runs USING btree (id);
 CREATE INDEX runs_restricted ON runs USING btree (workflow, wake_at) WHERE ((wake_at IS NOT NULL) AND ((deaths >= 2) OR (avoid IS NOT NULL)));
+CREATE INDEX runs_stop ON runs USING btree (stop_at) WHERE ((stop_at IS NOT NULL) AND (ended_at IS NULL));
 CREATE INDEX runs_waiting ON runs USING btree (workflow, wake_at) WHERE ((owner IS NULL) AND (wake_at IS NOT NULL));
 CREATE UNIQUE INDEX schema_additions_pkey ON schema_additions USING btree (version);
 CREATE UNIQUE INDEX workers_pkey ON workers USING btree (no);
@@ -234,6 +250,8 @@ ALTER TABLE journal ADD CONSTRAINT journal_pkey PRIMARY KEY (run, seq);
 ALTER TABLE mail ADD CONSTRAINT mail_pkey PRIMARY KEY (run, seq);
 ALTER TABLE mail ADD CONSTRAINT mail_run_key_key UNIQUE (run, key);
 ALTER TABLE notes ADD CONSTRAINT notes_pkey PRIMARY KEY (execution, id);
+ALTER TABLE operator_log ADD CONSTRAINT operator_log_id_key UNIQUE (id);
+ALTER TABLE operator_log ADD CONSTRAINT operator_log_pkey PRIMARY KEY (no);
 ALTER TABLE packets ADD CONSTRAINT packets_pkey PRIMARY KEY (no);
 ALTER TABLE records ADD CONSTRAINT records_pkey PRIMARY KEY (scope, key);
 ALTER TABLE run_workers ADD CONSTRAINT run_workers_pkey PRIMARY KEY (id);
@@ -248,6 +266,7 @@ COMMENT ON TABLE hooks IS 'Tokens under which mail reaches a run.';
 COMMENT ON TABLE journal IS 'Append-only: what the owners of a run have committed. The primary key is the fence between two owners.';
 COMMENT ON TABLE mail IS 'What others sent to a run. Taken in up to runs.consumed.';
 COMMENT ON TABLE notes IS 'What was out of the ordinary in an execution.';
+COMMENT ON TABLE operator_log IS 'Append-only: the actions of operators, each written with the change that it makes.';
 COMMENT ON TABLE packets IS 'What waits to be delivered: one row per delivery. A packet that is done is removed.';
 COMMENT ON TABLE records IS 'One row per key. Instants are milliseconds since 1970 on this server''s clock.';
 COMMENT ON TABLE run_workers IS 'Workers that execute runs, with their last sign of life.';

@@ -42,6 +42,8 @@ const changedColumns: Columns = [
   ["avoid", "text"],
   ["avoid_until", "bigint"],
   ["unsettled", "int"],
+  ["deadline_at", "bigint"],
+  ["stop_at", "bigint"],
   ["hook_rev", "int"],
 ];
 const runColumns: Columns = [
@@ -92,10 +94,25 @@ const tokenColumns: Columns = [
   ["token", "text"],
 ];
 const idColumns: Columns = [["run", "text"]];
+const withdrawnColumns: Columns = [
+  ["run", "text"],
+  ["seq", "int"],
+  ["key", "text"],
+];
+const logColumns: Columns = [
+  ["id", "text"],
+  ["at", "bigint"],
+  ["actor", "text"],
+  ["action", "text"],
+  ["subject", "text"],
+  ["reason", "text"],
+  ["detail", "text"],
+];
 
 /**
  * The journal entries, and for a run that ends without one a row without events: so the journal alone shows whether an entry can
- * follow. An entry after the end replaces such a row; if any other row has its number, the append has lost the race.
+ * follow. An entry after the end replaces such a row, and if it reopens the run, the journal is no longer closed; if any other row has its
+ * number, the append has lost the race.
  */
 export function entriesPart(table: LoadedRunTable, { entries, inserted, changed }: RunChanges): Part {
   const isOver = (run: string) => hasEnded((table.run(run) as RunRecord).status);
@@ -109,13 +126,15 @@ export function entriesPart(table: LoadedRunTable, { entries, inserted, changed 
       ...silent.map(({ id, epoch }) => [id, (table.lastEntry(id)?.seq ?? 0) + 1, epoch, table.now(), null, true]),
     ],
     write: (rows) => `INSERT INTO $schema.journal AS j (${names}) SELECT ${names} FROM ${rows}
-  ON CONFLICT (run, seq) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, events = excluded.events WHERE j.events IS NULL RETURNING 1`,
+  ON CONFLICT (run, seq) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, events = excluded.events,
+    closing = excluded.closing WHERE j.events IS NULL RETURNING 1`,
   };
 }
 
 /** All other changes. No row is in two of them. */
 export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
   const { inserted, mail, hooksRemoved, hooksCleared, hooksInserted, voids, chunksInserted, chunksReplaced } = changes;
+  const { withdrawn, removed, logged } = changes;
   const made = new Set(hooksInserted.map(({ token }) => token));
   return [
     {
@@ -163,14 +182,40 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
       ...{ name: "added", columns: chunkColumns, rows: chunksInserted.map(({ run, index, chunk }) => chunkValues(run, index, chunk)) },
       write: (rows) => insert("chunks", chunkColumns, rows),
     },
+    {
+      ...{ name: "withdrawn", columns: withdrawnColumns },
+      rows: withdrawn.map(({ run, seq, key }) => [run, seq, storedKey(key)]),
+      write: (rows) => `UPDATE $schema.mail m SET kind = 'withdrawn', payload = NULL, key = a.key FROM ${rows}
+  WHERE m.run = a.run AND m.seq = a.seq`,
+    },
+    ...ownedTables.map(
+      ([table, column]): Part => ({
+        ...{ name: `removed_${table}`, columns: idColumns, rows: removed.map((run) => [run]) },
+        write: (rows) => `DELETE FROM $schema.${table} t USING ${rows} WHERE t.${column} = a.run`,
+      }),
+    ),
+    {
+      ...{ name: "logged", columns: logColumns },
+      rows: logged.map(({ id, actor, action, subject, reason, detail }) => [id, table.now(), actor, action, subject, reason, detail]),
+      write: (rows) => `${insert("operator_log", logColumns, rows)} RETURNING no`,
+    },
   ];
 }
 
-/** Notifications for other processes: runs that can be claimed, that ended, that have new mail, or whose streams have grown. */
-export function notificationsOf(table: LoadedRunTable, { inserted, changed, mail, grown }: RunChanges): string[] {
+/** The tables with rows of a run, and the column with its id. */
+const ownedTables = [
+  ["runs", "id"],
+  ["journal", "run"],
+  ["mail", "run"],
+  ["hooks", "run"],
+  ["chunks", "run"],
+] as const;
+
+/** Notifications for other processes: runs that can be claimed, that ended or were removed, that have new mail, or whose streams have grown. */
+export function notificationsOf(table: LoadedRunTable, { inserted, changed, removed, mail, grown }: RunChanges): string[] {
   const isDue = ({ wakeAt, owner, status }: RunRecord) => hasEnded(status) || (owner === null && wakeAt !== null && wakeAt <= table.now());
   const runs = [...inserted, ...changed].map(({ id }) => table.run(id) as RunRecord).filter(isDue);
-  const ids = new Set([...runs.map(({ id }) => id), ...mail.map(({ run }) => run)]);
+  const ids = new Set([...runs.map(({ id }) => id), ...removed, ...mail.map(({ run }) => run)]);
   // A payload must be shorter than 8000 bytes; an empty one means that any run may have changed.
   const within = (id: string, max: number) => (Buffer.byteLength(id) < max ? id : "");
   return [...[...ids].map((id) => within(id, 8000)), ...[...grown].map((id) => `${chunksMark}${within(id, 7999)}`)];
@@ -198,11 +243,11 @@ function changedRows(table: LoadedRunTable, changes: RunChanges): Scalar[][] {
 
 function changedValues(run: RunRecord, { hooksInserted, hooksRemoved }: RunChanges): Scalar[] {
   const { id, status, output, trouble, owner, epoch, wakeAt, mail, consumed, startedAt, endedAt } = run;
-  const { deaths, crashes, alone, avoid, avoidUntil, unsettled } = run;
+  const { deaths, crashes, alone, avoid, avoidUntil, unsettled, deadlineAt, stopAt } = run;
   const hooks = [...hooksInserted, ...hooksRemoved].filter((hook) => hook.run === id).length;
   return [
     ...[id, status, output, trouble, owner, epoch, wakeAt, mail, consumed, startedAt, endedAt, expiryOf(run)],
-    ...[deaths, crashes, alone, avoid.length === 0 ? null : arrayLiteral(avoid), avoidUntil, unsettled, hooks],
+    ...[deaths, crashes, alone, avoid.length === 0 ? null : arrayLiteral(avoid), avoidUntil, unsettled, deadlineAt, stopAt, hooks],
   ];
 }
 

@@ -24,8 +24,13 @@ export async function decideInside(connection: RunConnection, operation: RunOper
     const held = tries === 1 && first ? first : await holdRuns(connection, operation, "lock");
     const table = new LoadedRunTable(await loadTouched(connection, operation, held));
     const answer = applyRun(table, operation);
-    const lost = await writeChanges(connection, table, operation);
-    if (lost !== "refused") return lost.size === 0 ? answer : withConflicts(answer, operation, table, lost);
+    const written = await writeChanges(connection, table, operation);
+    if (written === "refused") continue;
+    const { lost, logNo } = written;
+    if (operation.verb !== "act") return lost.size === 0 ? answer : withConflicts(answer, operation, table, lost);
+    // A run that gets its hooks back gets all of them.
+    if (lost.size > 0) throw new Overtaken("another run has taken the token of a hook");
+    return answer.kind === "acted" && logNo !== undefined ? { ...answer, entry: { ...answer.entry, no: logNo } } : answer;
   }
   throw new Overtaken("other processes appended to the run at every try");
 }

@@ -99,8 +99,8 @@ async function tried<T>(send: () => Promise<T>): Promise<T | "again" | undefined
   return undefined;
 }
 
-function isPlainStart({ first, chunks }: StartRun): boolean {
-  if (chunks !== undefined) return false;
+function isPlainStart({ first, chunks, timeoutMs }: StartRun): boolean {
+  if (chunks !== undefined || timeoutMs !== undefined) return false;
   if (first === null) return true;
   const { entry } = first;
   return isPlain(entry) && entry.consumed === null && entry.then.kind === "hold";
@@ -111,8 +111,10 @@ export function isHold(entry: Entry): boolean {
   return isPlain(entry) && onlyJournals(entry);
 }
 
-function isPlain({ hooks, children, voids, chunks, trial, then }: Entry): boolean {
-  if (trial !== undefined || (then.kind === "release" && then.avoid !== undefined) || (then.kind === "end" && then.unsettled)) return false;
+function isPlain({ hooks, children, voids, chunks, trial, then, outgoing, stopAt }: Entry): boolean {
+  if (trial !== undefined || outgoing !== undefined || stopAt !== undefined) return false;
+  if (then.kind === "release" && (then.avoid !== undefined || then.seen !== undefined || then.status === "paused")) return false;
+  if (then.kind === "end" && (then.unsettled || then.trouble !== undefined)) return false;
   return hooks.length === 0 && children.length === 0 && voids === undefined && chunks === undefined;
 }
 

@@ -1,7 +1,9 @@
+import type { LogEntry, LogQuery } from "../../../core/runs/log.js";
 import type { RunListQuery } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { PgClient } from "../driver.js";
-import { selectedEntry, selectedHook, selectedMail, selectedRun } from "./row.js";
+import { serverNow } from "../ledger/read.js";
+import { selectedEntry, selectedHook, selectedLogEntry, selectedMail, selectedRun } from "./row.js";
 
 export async function readRun(client: PgClient, schema: string, id: string): Promise<RunRecord | undefined> {
   const { rows } = await client.query<RunRecord>(`SELECT ${selectedRun} FROM ${schema}.runs WHERE id = $1`, [id]);
@@ -53,5 +55,23 @@ export async function listRuns(client: PgClient, schema: string, { workflow, sta
     ORDER BY n.created_at DESC, n.id DESC`,
     values,
   );
+  return rows;
+}
+
+/** The conditions are those of the index runs_stop. The time is a subquery that is evaluated once: a volatile function would not limit the index scan. */
+export async function readOverdueStops(client: PgClient, schema: string, limit: number): Promise<string[]> {
+  const sql = `SELECT id FROM ${schema}.runs WHERE stop_at <= (SELECT ${serverNow}) AND ended_at IS NULL
+    AND (owner IS NULL OR wake_at <= (SELECT ${serverNow})) ORDER BY stop_at LIMIT $1`;
+  const { rows } = await client.query<{ id: string }>(sql, [limit]);
+  return rows.map(({ id }) => id);
+}
+
+export async function readLog(client: PgClient, schema: string, { subject, id, before, limit }: LogQuery): Promise<LogEntry[]> {
+  const values: (string | number)[] = [limit];
+  const given = Object.entries({ "subject =": subject, "id =": id, "no <": before });
+  const where = given.flatMap(([condition, value]) => (value === undefined ? [] : [`${condition} $${values.push(value)}`]));
+  const sql = `SELECT ${selectedLogEntry} FROM ${schema}.operator_log ${where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`}
+    ORDER BY no DESC LIMIT $1`;
+  const { rows } = await client.query<LogEntry>(sql, values);
   return rows;
 }

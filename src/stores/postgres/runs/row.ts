@@ -4,10 +4,13 @@ import type { Columns, Scalar } from "../parameters/columns.js";
 /** The columns of a run under the names of `RunRecord`. */
 export const selectedRun = `id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wake_at AS "wakeAt", mail, consumed,
   parent, creator, created_at AS "createdAt", started_at AS "startedAt", ended_at AS "endedAt", retention_ms AS "retentionMs",
-  deaths, crashes, alone, coalesce(avoid, '{}') AS avoid, avoid_until AS "avoidUntil", unsettled`;
+  deaths, crashes, alone, coalesce(avoid, '{}') AS avoid, avoid_until AS "avoidUntil", unsettled,
+  deadline_at AS "deadlineAt", stop_at AS "stopAt"`;
 export const selectedEntry = "seq, epoch, at, events";
 export const selectedMail = "seq, kind, about, payload, at";
 export const selectedHook = `token, run, about, metadata, created_at AS "createdAt"`;
+
+export const selectedLogEntry = "no, id, at, actor, action, subject, reason, detail";
 
 export const startColumns: Columns = [
   ["id", "text"],

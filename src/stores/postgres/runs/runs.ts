@@ -12,7 +12,7 @@ import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
 import { channelOf } from "./notify.js";
 import { purgeRuns } from "./purge.js";
-import { listRuns, readHook, readJournal, readMail, readRun } from "./read.js";
+import { listRuns, readHook, readJournal, readLog, readMail, readOverdueStops, readRun } from "./read.js";
 import { readWorkers, removeWorker, renewRuns } from "./renew.js";
 import { openWatch } from "./watch.js";
 
@@ -58,6 +58,8 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
     hook: (token) => asking("a read", () => readHook(pool, schema, token)),
+    overdueStops: (limit) => asking("a listing", () => readOverdueStops(pool, schema, limit)),
+    log: (query) => asking("a listing", () => readLog(pool, schema, query)),
     chunks: (query) => asking("a read", () => readChunks(pool, schema, query)),
     tail: (run, stream) => asking("a read", () => readTail(pool, schema, run, stream)),
     purge: (limit) => asking("a purge", () => purgeRuns(queue, schema, limit)),

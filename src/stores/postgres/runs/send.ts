@@ -7,8 +7,8 @@ import { notify } from "./notify.js";
  * Sends mail to the run `$1`, or to the run with the hook `$1`, in one statement, atomic by itself.
  *
  *   box    the run as it is seen now, and whether it already has this mail
- *   taken  the next mail number, from the locked row of the run. A run without an owner becomes due for every worker; if it is
- *          due already, it keeps its time
+ *   taken  the next mail number, from the locked row of the run. A run without an owner becomes due for every worker, unless it is
+ *          paused and the mail does not end that; if it is due already, it keeps its time
  *   mail   is written under that number
  *
  * Two things can change while the statement waits for the lock. The run ends, or its hook is dropped (every change of
@@ -23,11 +23,13 @@ export function mailStatement(to: "run" | "token"): string {
       ? "SELECT r.id, r.hook_rev, r.ended_at, $3::text AS about FROM $schema.runs r WHERE r.id = $1::text"
       : `SELECT r.id, r.hook_rev, r.ended_at, coalesce(h.about, $3::text) AS about FROM $schema.hooks h JOIN $schema.runs r ON r.id = h.run
       WHERE h.token = $1::text`;
+  // `wakesRun` of core/runs/run.ts.
+  const woken = "r.owner IS NULL AND (r.status <> 'paused' OR $2::text IN ('cancel', 'resume'))";
   return `WITH clock AS MATERIALIZED (SELECT ${serverNow} AS now),
     box AS MATERIALIZED (SELECT b.*, (SELECT true FROM $schema.mail m WHERE m.run = b.id AND m.key = $5::text) AS known FROM (${box}) b),
     taken AS (
-      UPDATE $schema.runs r SET mail = r.mail + 1, wake_at = CASE WHEN r.owner IS NULL THEN least(r.wake_at, now) ELSE r.wake_at END,
-        avoid = CASE WHEN r.owner IS NOT NULL THEN r.avoid END, avoid_until = CASE WHEN r.owner IS NOT NULL THEN r.avoid_until END
+      UPDATE $schema.runs r SET mail = r.mail + 1, wake_at = CASE WHEN ${woken} THEN least(r.wake_at, now) ELSE r.wake_at END,
+        avoid = CASE WHEN ${woken} THEN NULL ELSE r.avoid END, avoid_until = CASE WHEN ${woken} THEN NULL ELSE r.avoid_until END
       FROM box b, clock
       WHERE r.id = b.id AND r.ended_at IS NULL AND b.known IS NULL${to === "token" ? " AND r.hook_rev = b.hook_rev" : ""}
       RETURNING r.id, r.mail, b.about),

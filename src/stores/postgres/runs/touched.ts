@@ -1,3 +1,4 @@
+import type { LogEntry } from "../../../core/runs/log.js";
 import type { RunOperation } from "../../../core/runs/operation.js";
 import { childKey } from "../../../core/runs/rules/then.js";
 import type { RunRecord } from "../../../core/runs/run.js";
@@ -6,7 +7,7 @@ import { RunWishes } from "../../shared/run-wishes.js";
 import { serverNow } from "../ledger/read.js";
 import { arrayLiteral } from "../parameters/columns.js";
 import { ask, type RunConnection } from "./ask.js";
-import { selectedRun } from "./row.js";
+import { selectedLogEntry, selectedRun } from "./row.js";
 import { storedKey } from "./send.js";
 
 /** The runs that an operation may touch, and the time when they were read. */
@@ -57,8 +58,9 @@ const partsStatement = `SELECT json_build_object(
     SELECT j.run, j.seq, j.epoch, CASE WHEN $3::boolean THEN j.events END FROM $schema.journal j
       WHERE j.run = a.run AND j.seq = a.seq AND j.events IS NOT NULL) e),
   'hooks', (SELECT json_agg(json_build_object('token', h.token, 'run', h.run, 'about', h.about)) FROM $schema.hooks h WHERE h.token = ANY ($4::text[])),
-  'mail', (SELECT json_agg(a.ord) FROM unnest($5::text[], $6::text[]) WITH ORDINALITY AS a(run, key, ord)
-    WHERE EXISTS (SELECT 1 FROM $schema.mail m WHERE m.run = a.run AND m.key = a.key)),
+  'mail', (SELECT json_agg(json_build_object('ord', a.ord, 'seq', m.seq)) FROM unnest($5::text[], $6::text[]) WITH ORDINALITY AS a(run, key, ord)
+    JOIN $schema.mail m ON m.run = a.run AND m.key = a.key),
+  'logged', (SELECT row_to_json(l) FROM (SELECT ${selectedLogEntry} FROM $schema.operator_log WHERE id = $11::text) l),
   'chunks', (SELECT json_agg(json_build_object('run', c.run, 'stream', c.stream, 'writer', c.writer, 'n', c.n, 'attempt', c.attempt))
     FROM unnest($7::text[], $8::text[], $9::text[], $10::int[]) AS a(run, stream, writer, n)
     JOIN $schema.chunks c ON c.run = a.run AND c.writer = a.writer AND c.stream = a.stream AND c.n = a.n),
@@ -68,16 +70,19 @@ const partsStatement = `SELECT json_build_object(
 
 type Parts = {
   readonly [K in "entries" | "hooks" | "chunks" | "streams"]: LoadedRuns[K] | null;
-} & { readonly mail: readonly number[] | null };
+} & {
+  readonly mail: readonly { readonly ord: number; readonly seq: number }[] | null;
+  readonly logged: LogEntry | null;
+};
 
 export async function loadTouched(connection: RunConnection, { verb }: RunOperation, { wishes, now, runs }: HeldRuns): Promise<LoadedRuns> {
-  const { entries, tokens, mail, chunks, runs: asked } = wishes;
+  const { entries, tokens, mail, chunks, action, runs: asked } = wishes;
   const there = new Set(runs.map(({ id }) => id));
   const known = entries.filter(({ run }) => there.has(run));
   const letters = mail.filter(({ run }) => there.has(run));
   const pieces = chunks.filter(({ run }) => there.has(run));
   const none = { now, asked, runs, entries: [], hooks: [], mail: [], chunks: [], streams: [] };
-  if (known.length + tokens.size + letters.length + pieces.length === 0) return none;
+  if (known.length + tokens.size + letters.length + pieces.length === 0 && action === null) return none;
   const values = [
     arrayLiteral(known.map(({ run }) => run)),
     arrayLiteral(known.map(({ seq }) => seq)),
@@ -89,13 +94,18 @@ export async function loadTouched(connection: RunConnection, { verb }: RunOperat
     arrayLiteral(pieces.map(({ chunk }) => chunk.stream)),
     arrayLiteral(pieces.map(({ chunk }) => chunk.writer)),
     arrayLiteral(pieces.map(({ chunk }) => chunk.n)),
+    action,
   ];
   const parts = await ask<Parts>(connection, { name: "touched", text: partsStatement }, values);
   return {
     ...none,
     entries: parts?.entries ?? [],
     hooks: parts?.hooks ?? [],
-    mail: (parts?.mail ?? []).flatMap((ord) => letters[ord - 1] ?? []),
+    mail: (parts?.mail ?? []).flatMap(({ ord, seq }) => {
+      const letter = letters[ord - 1];
+      return letter === undefined ? [] : [{ ...letter, seq }];
+    }),
+    logged: parts?.logged ?? undefined,
     chunks: parts?.chunks ?? [],
     streams: parts?.streams ?? [],
   };

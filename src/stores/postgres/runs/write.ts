@@ -12,6 +12,15 @@ interface Done {
   readonly written: number;
   readonly created: readonly string[] | null;
   readonly hooked: readonly string[] | null;
+  /** Numbers of the entries in the operator log. */
+  readonly logged: readonly number[] | null;
+}
+
+export interface Written {
+  /** Tokens that other runs have taken since they were read. */
+  readonly lost: ReadonlySet<string>;
+  /** Number of the entry in the operator log, if there is one. */
+  readonly logNo: number | undefined;
 }
 
 /**
@@ -19,19 +28,19 @@ interface Done {
  * data-modifying part for each kind of change. An append of a late owner does not lock its run, and may use the entry number after
  * the journal was read. "refused": nothing was written, and the rules have to decide again.
  *
- * Returns the tokens that other runs have taken since they were read. Throws `Overtaken` if another process has started
- * a run since, and more than its row depends on it: the transaction must be rolled back.
+ * Throws `Overtaken` if another process has started a run since it was read, and more than its row depends on it: the transaction must be
+ * rolled back.
  */
 export async function writeChanges(
   connection: RunConnection,
   table: LoadedRunTable,
   operation: RunOperation,
-): Promise<ReadonlySet<string> | "refused"> {
+): Promise<Written | "refused"> {
   const changes = table.changes();
   const written = entriesPart(table, changes);
   const rest = otherParts(table, changes).filter(({ rows }) => rows.length > 0);
   const notified = notificationsOf(table, changes);
-  if (written.rows.length + rest.length + notified.length === 0) return new Set();
+  if (written.rows.length + rest.length + notified.length === 0) return { lost: new Set(), logNo: undefined };
   const parts = [written, ...rest];
   let before = 1;
   const withs: string[] = [];
@@ -48,6 +57,7 @@ export async function writeChanges(
   const text = `WITH ${withs.join(",\n")}
 SELECT json_build_object('written', (SELECT count(*) FROM written), 'created', ${has("created", "(SELECT json_agg(id) FROM created)")},
   'hooked', ${has("hooked", "(SELECT json_agg(token) FROM hooked)")},
+  'logged', ${has("logged", "(SELECT json_agg(no) FROM logged)")},
   'notified', (SELECT count(pg_notify('$channel', t.payload)) FROM unnest($${before + 1}::text[]) AS t(payload), passed WHERE ok))::text AS answer`;
   const values = [
     written.rows.length,
@@ -62,12 +72,13 @@ SELECT json_build_object('written', (SELECT count(*) FROM written), 'created', $
   if (changes.inserted.some(({ id }) => !created.has(id) && !isOnlyRow(operation, changes, id)))
     throw new Overtaken("another process started the run");
   const hooked = new Set(done.hooked);
-  return new Set(changes.hooksInserted.map(({ token }) => token).filter((token) => !hooked.has(token)));
+  const lost = new Set(changes.hooksInserted.map(({ token }) => token).filter((token) => !hooked.has(token)));
+  return { lost, logNo: done.logged?.[0] };
 }
 
 /** Whether only the row of a new run is written. If another process has started that child meanwhile, its row serves as well. */
 function isOnlyRow(operation: RunOperation, { changed, entries, mail, hooksInserted, chunksInserted }: RunChanges, id: string): boolean {
-  if (operation.verb === "start" && operation.id === id) return false;
+  if ((operation.verb === "start" || operation.verb === "act") && operation.id === id) return false;
   if (changed.some((one) => one.id === id)) return false;
   return [...entries, ...mail, ...hooksInserted, ...chunksInserted].every(({ run }) => run !== id);
 }

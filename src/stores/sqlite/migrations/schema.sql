@@ -101,6 +101,16 @@ CREATE TABLE onceflow_notes (
   packet INTEGER NOT NULL,
   about TEXT
 ) STRICT;
+CREATE TABLE onceflow_operator_log (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  action TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  reason TEXT,
+  detail TEXT
+) STRICT;
 CREATE TABLE onceflow_packets (
   no INTEGER PRIMARY KEY,
   queue INTEGER NOT NULL,
@@ -194,7 +204,9 @@ CREATE TABLE onceflow_runs (
   alone INTEGER NOT NULL DEFAULT 0,
   avoid TEXT,
   avoid_until INTEGER,
-  unsettled INTEGER NOT NULL DEFAULT 0
+  unsettled INTEGER NOT NULL DEFAULT 0,
+  deadline_at INTEGER,
+  stop_at INTEGER
 ) STRICT;
 CREATE TABLE onceflow_schema (
   version INTEGER NOT NULL
@@ -215,6 +227,8 @@ CREATE INDEX onceflow_hooks_run ON onceflow_hooks (run);
 CREATE UNIQUE INDEX onceflow_hooks_token ON onceflow_hooks (token);
 CREATE UNIQUE INDEX onceflow_mail_key ON onceflow_mail (run, key);
 CREATE INDEX onceflow_notes_execution ON onceflow_notes (execution);
+CREATE UNIQUE INDEX onceflow_operator_log_id ON onceflow_operator_log (id);
+CREATE INDEX onceflow_operator_log_subject ON onceflow_operator_log (subject, no);
 CREATE INDEX onceflow_packets_dead ON onceflow_packets (dead_at, no, queue) WHERE dead_at IS NOT NULL;
 CREATE INDEX onceflow_packets_expiry ON onceflow_packets (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX onceflow_packets_key ON onceflow_packets (key_scope, key, created_at) WHERE hold = 'key';
@@ -231,3 +245,4 @@ CREATE INDEX onceflow_runs_newest ON onceflow_runs (created_at, id, workflow);
 CREATE INDEX onceflow_runs_queue ON onceflow_runs (owner, workflow, wake_at) WHERE ended_at IS NULL;
 CREATE INDEX onceflow_runs_rare ON onceflow_runs (status, created_at, id) WHERE status NOT IN ('running', 'completed');
 CREATE INDEX onceflow_runs_restricted ON onceflow_runs (workflow, wake_at) WHERE ended_at IS NULL AND wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL);
+CREATE INDEX onceflow_runs_stop ON onceflow_runs (stop_at) WHERE stop_at IS NOT NULL AND ended_at IS NULL;

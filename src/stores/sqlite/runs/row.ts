@@ -35,6 +35,8 @@ const columns = {
   avoid: "avoid",
   avoid_until: "avoidUntil",
   unsettled: "unsettled",
+  deadline_at: "deadlineAt",
+  stop_at: "stopAt",
 } as const satisfies Record<string, keyof RunRecord>;
 
 /** Returns rows of `onceflow_runs AS r` with the record's member names. */
@@ -45,7 +47,7 @@ export const selectedRun = Object.entries(columns)
 
 /** The columns that the rules need, without the long texts. */
 export const selectedState = Object.entries(columns)
-  .filter(([, member]) => !["workflow", "fingerprint", "output", "trouble", "avoid", "avoidUntil", "createdAt"].includes(member))
+  .filter(([, member]) => !["workflow", "fingerprint", "output", "trouble", "avoid", "avoidUntil"].includes(member))
   .map(([column, member]) => `r.${column} AS "${member}"`)
   .join(", ");
 

@@ -8,10 +8,23 @@ import { nothingDue, takeDue } from "./claim.js";
 import { RunFlush } from "./flush.js";
 import { listRuns } from "./list.js";
 import { loadRuns } from "./load.js";
+import { readLog } from "./log.js";
 import { RunNumberHints } from "./number-hints.js";
 import { purgeRuns } from "./purge.js";
 import { renewRuns } from "./renew.js";
-import { type RunRow, selectedEntry, selectedHook, selectedMail, selectedRun, text, toEntry, toHook, toMail, toRun } from "./row.js";
+import {
+  type RunRow,
+  selectedEntry,
+  selectedHook,
+  selectedMail,
+  selectedRun,
+  storeNow,
+  text,
+  toEntry,
+  toHook,
+  toMail,
+  toRun,
+} from "./row.js";
 import { SqliteRunTable } from "./table.js";
 import type { RunWatch } from "./watch.js";
 import { listWorkers, removeWorker } from "./workers.js";
@@ -33,6 +46,9 @@ const selectMail = `SELECT ${selectedMail} FROM onceflow_runs r JOIN onceflow_ma
 const selectJournal = `SELECT ${selectedEntry} FROM onceflow_runs r JOIN onceflow_journal j ON j.run = r.no
   WHERE r.id = ? AND j.seq > max(?, 0) ORDER BY j.seq LIMIT ?`;
 const selectHook = `SELECT r.id AS run, ${selectedHook} FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?`;
+/** Repeats the index's condition literally, so that SQLite uses the index. A run has no owner if its lease has expired. */
+const selectOverdue = `SELECT id FROM onceflow_runs INDEXED BY onceflow_runs_stop
+  WHERE stop_at IS NOT NULL AND ended_at IS NULL AND stop_at <= ? AND (owner IS NULL OR wake_at <= ?) ORDER BY stop_at LIMIT ?`;
 
 /** Queue and journals of a store, in the same file as the ledger. */
 export function createRuns({ sql, transactions, watching, flushing, writing, reading }: RunsOptions): RunBackend {
@@ -74,6 +90,12 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
         const row = sql(selectHook).get(text(token)) as HookRecord | undefined;
         return row && toHook(row.run, row);
       }),
+    overdueStops: (limit) =>
+      reading(() => {
+        const now = storeNow(sql);
+        return (sql(selectOverdue).all(now, now, limit) as { id: string }[]).map(({ id }) => id);
+      }),
+    log: (query) => reading(() => readLog(sql, query)),
     chunks: (query) => reading(() => readChunks(sql, query)),
     tail: (run, stream) => reading(() => tailOf(sql, run, stream)),
     purge: (limit) => writing(() => purgeRuns(sql, transactions, limit)),

@@ -1,9 +1,12 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
+import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { EntryFence, RunEnd, RunState, RunTable, RunUpdate } from "../../../core/runs/rules/table.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
 import { chunkAttempt, hasEndedStream, insertChunk, nextIndex, replaceChunk, voidChunks } from "./chunks.js";
+import { insertLog, logged } from "./log.js";
 import type { RunNumberHints } from "./number-hints.js";
+import { removeParts } from "./purge.js";
 import { inputLengthMax, type RunRow, selectedRun, selectedState, storeNow, text, toRun, updateOf } from "./row.js";
 
 const selectState = `SELECT r.no, ${selectedState} FROM onceflow_runs r WHERE r.id = ?`;
@@ -13,6 +16,9 @@ const selectNumber = "SELECT no FROM onceflow_runs WHERE id = ?";
 const insertRun = `INSERT INTO onceflow_runs
   (id, workflow, status, fingerprint, parent, creator, retention_ms, input, owner, epoch, wake_at, created_at, started_at, mail, consumed)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT (id) DO NOTHING`;
+/** Few runs have a deadline. */
+const setDeadline = "UPDATE onceflow_runs SET deadline_at = ?, stop_at = ? WHERE no = ?";
+const removeRun = "DELETE FROM onceflow_runs WHERE no = ?";
 /**
  * The end of rules/then.ts in one statement, for runs without parent and hooks, which most are. Reading the run first would double
  * the cost.
@@ -38,6 +44,8 @@ const fencedNext = fencedSql("AND EXISTS (SELECT 1 FROM onceflow_journal p WHERE
 const selectMail = "SELECT 1 FROM onceflow_mail WHERE run = ? AND key = ?";
 const insertMail = `INSERT INTO onceflow_mail (run, seq, key, kind, about, payload, at) VALUES (?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (run, key) DO NOTHING`;
+const selectMailSeq = "SELECT seq FROM onceflow_mail WHERE run = ? AND key = ?";
+const withdrawMail = "UPDATE onceflow_mail SET kind = 'withdrawn', payload = NULL, key = ? WHERE run = ? AND seq = ?";
 
 const selectHook = "SELECT r.id AS run, h.about FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?";
 const insertHook = `INSERT INTO onceflow_hooks (token, run, about, metadata, created_at) VALUES (?, ?, ?, ?, ?)
@@ -116,6 +124,7 @@ export class SqliteRunTable implements RunTable {
     this.#seen.set(run.id, no);
     if (run.owner !== null) this.#hints.set(run.id, no);
     if (isLong) this.#sql(insertEntry).run(no, 0, 0, run.createdAt, input);
+    if (run.deadlineAt !== null || run.stopAt !== null) this.#sql(setDeadline).run(run.deadlineAt, run.stopAt, no);
     return true;
   }
 
@@ -170,6 +179,14 @@ export class SqliteRunTable implements RunTable {
     return true;
   }
 
+  mailSeq(run: string, key: string): number | undefined {
+    return (this.#sql(selectMailSeq).get(this.#no(run), keyOf(key)) as { seq: number } | undefined)?.seq;
+  }
+
+  withdrawMail(run: string, seq: number, key: string): void {
+    this.#sql(withdrawMail).run(keyOf(key), this.#no(run), seq);
+  }
+
   hook(token: string): Pick<HookRecord, "run" | "about"> | undefined {
     return this.#sql(selectHook).get(text(token)) as Pick<HookRecord, "run" | "about"> | undefined;
   }
@@ -184,6 +201,22 @@ export class SqliteRunTable implements RunTable {
 
   removeHooks(run: string): void {
     this.#sql(removeHooks).run(this.#no(run));
+  }
+
+  removeRun(id: string): void {
+    const no = this.#no(id);
+    this.#sql(removeRun).run(no);
+    removeParts(this.#sql, no);
+    this.#seen.delete(id);
+    this.#hints.delete(id);
+  }
+
+  logged(id: string): LogEntry | undefined {
+    return logged(this.#sql, id);
+  }
+
+  insertLog(entry: NewLogEntry): LogEntry {
+    return insertLog(this.#sql, entry, this.#now);
   }
 
   hasEndedStream(run: string, stream: string): boolean {

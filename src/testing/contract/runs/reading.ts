@@ -169,9 +169,9 @@ export const reading: ContractGroup = {
       const { claimed } = await claim(store);
       const run = await runOf(store);
       const expected = [
-        ...["alone", "avoid", "avoidUntil", "consumed", "crashes", "createdAt", "creator", "deaths", "endedAt", "epoch", "fingerprint"],
-        ...["id", "input", "mail", "output", "owner", "parent", "retentionMs", "startedAt", "status", "trouble", "unsettled", "wakeAt"],
-        "workflow",
+        ...["alone", "avoid", "avoidUntil", "consumed", "crashes", "createdAt", "creator", "deadlineAt", "deaths"],
+        ...["endedAt", "epoch", "fingerprint", "id", "input", "mail", "output", "owner", "parent", "retentionMs", "startedAt", "status"],
+        ...["stopAt", "trouble", "unsettled", "wakeAt", "workflow"],
       ];
       assert.deepEqual(Object.keys(run).sort(), expected);
       const { run: loaded, ...rest } = (await store.runs.load("run")) ?? assert.fail("it can be loaded");
