@@ -10,7 +10,7 @@ import { thrownBy } from "../../kit/thrown-by.js";
 import { settled, until } from "../../kit/until.js";
 import { heldAt, story, untilReleased, untilStatus } from "../scene.js";
 
-onStores("cancel", everyStore, (test) => {
+onStores("terminate", everyStore, (test) => {
   test("aborts running steps, journals their verdicts and ends the run as cancelled; returnValue rejects", async ({ scene }) => {
     const called = gate<AbortSignal>();
     const slow = step("slow", async () => {
@@ -26,7 +26,7 @@ onStores("cancel", everyStore, (test) => {
     const { store } = await scene.work();
     const started = await start(run, [], { store });
     const signal = await called.opened;
-    await started.cancel();
+    await started.terminate();
     await expect(started.returnValue).rejects.toThrow(RunCancelledError);
     expect(signal.aborted).toBe(true);
     expect(String(signal.reason)).toContain("cancelled");
@@ -50,7 +50,7 @@ onStores("cancel", everyStore, (test) => {
     const { store } = await scene.work();
     const started = await start(run, [], { store });
     await called.opened;
-    await started.cancel();
+    await started.terminate();
     await expect(started.returnValue).rejects.toThrow(RunCancelledError);
     expect(await story(store, started.id)).toEqual(["step slow#0", "cancel run", "done slow#0", "end cancelled"]);
   });
@@ -69,7 +69,7 @@ onStores("cancel", everyStore, (test) => {
     const { store } = await scene.work();
     const started = await start(run, [], { store });
     const stepId = await called.opened;
-    await started.cancel();
+    await started.terminate();
     await expect(started.returnValue).rejects.toThrow(RunCancelledError);
     expect(await readAttempts(started.id, stepId, { store })).toMatchObject([{ attempt: 1, verdict: "failed", how: "abandoned" }]);
   });
@@ -86,7 +86,7 @@ onStores("cancel", everyStore, (test) => {
     const stepId = await called.opened;
     dead.die();
     const store = await scene.open();
-    await getRun(id, { store }).cancel();
+    await getRun(id, { store }).terminate();
     await scene.work({}, store);
     await untilStatus(store, id, "cancelled");
     for (const attempt of await readAttempts(id, stepId, { store })) expect(attempt.verdict).not.toBe("running");
@@ -97,11 +97,11 @@ onStores("cancel", everyStore, (test) => {
     const asleep = workflow(scene.name("asleep"), async (ms: number) => await sleep(ms));
     const { store, worker } = await scene.work();
     const short = await start(asleep, [900], { store });
-    await short.cancel();
+    await short.terminate();
     await expect(short.returnValue).rejects.toThrow(RunCancelledError);
     const long = await start(asleep, [3_600_000], { store });
     await untilReleased(store, long.id);
-    await long.cancel();
+    await long.terminate();
     await expect(long.returnValue).rejects.toThrow(RunCancelledError);
     expect(worker.running).toBe(0);
   });
@@ -122,7 +122,7 @@ onStores("cancel", everyStore, (test) => {
     const runs = [await start(waiting, [], { store }), await start(retrying, [], { store })];
     await until("it has failed once", () => calls === 1);
     for (const run of runs) {
-      await run.cancel();
+      await run.terminate();
       await expect(run.returnValue).rejects.toThrow(RunCancelledError);
     }
     expect(calls).toBe(1);
@@ -134,7 +134,7 @@ onStores("cancel", everyStore, (test) => {
     const run = workflow(scene.name("run"), async () => await count());
     const outside = await scene.open();
     const started = await start(run, [], { store: outside });
-    await started.cancel();
+    await started.terminate();
     expect(await started.status).toBe("cancelled");
     const { store } = await scene.work();
     await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
@@ -157,7 +157,7 @@ onStores("cancel", everyStore, (test) => {
     const other = await scene.open();
     const pending = await start(asleep, [], { store: other });
     for (const run of [pending, sleeper, getRun("child", { store: other })]) {
-      await getRun(run.id, { store: other }).cancel();
+      await getRun(run.id, { store: other }).terminate();
       expect(await run.status).toBe("cancelled");
       await expect(run.returnValue).rejects.toThrow(RunCancelledError);
     }
@@ -179,7 +179,7 @@ onStores("cancel", everyStore, (test) => {
     await worker.stop();
     const stepId = (await readJournal(id, { store })).find(({ type }) => type === "doubt")?.stepId ?? "";
     await resolveStep({ runId: id, stepId, attempt: 1, store }, { completed: "charged by hand" });
-    await getRun(id, { store }).cancel();
+    await getRun(id, { store }).terminate();
     expect(await getRun(id, { store }).status).toBe("cancelled");
     expect((await store.runs.read(id))?.unsettled).toBe(0);
     expect((await readJournal(id, { store })).filter(({ type }) => type === "done")).toHaveLength(1);
@@ -201,8 +201,8 @@ onStores("cancel", everyStore, (test) => {
     await reached.opened;
     doomed.die();
     const store = await scene.open();
-    await until("its lease is over and a cancel ends it", async () => {
-      await getRun(id, { store }).cancel();
+    await until("its lease is over and a terminate ends it", async () => {
+      await getRun(id, { store }).terminate();
       return (await getRun(id, { store }).status) === "cancelled";
     });
     const [item] = (await readJournal(id, { store })).filter(({ type }) => type === "doubt");
@@ -211,7 +211,7 @@ onStores("cancel", everyStore, (test) => {
     expect((await store.runs.read(id))?.unsettled).toBe(0);
   });
 
-  test("without a worker, by a process that dies after it has claimed the run: the next cancel ends the run", async ({ scene }) => {
+  test("without a worker, by a process that dies after it has claimed the run: the next terminate ends the run", async ({ scene }) => {
     const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
     const doomed = mortal(await scene.open());
     const commit = async (batch: { run?: RunOperation }) => {
@@ -220,11 +220,11 @@ onStores("cancel", everyStore, (test) => {
     };
     const dying = Object.create(doomed.store, { commit: { value: commit } }) as Store;
     const run = await start(asleep, [], { store: dying });
-    void run.cancel();
+    void run.terminate();
     const store = await scene.open();
     await until("it has claimed the run", async () => (await store.runs.read(run.id))?.owner !== null);
-    await until("another cancel ends it", async () => {
-      await getRun(run.id, { store }).cancel();
+    await until("another terminate ends it", async () => {
+      await getRun(run.id, { store }).terminate();
       return (await getRun(run.id, { store }).status) === "cancelled";
     });
     expect(await story(store, run.id)).toEqual([expect.stringMatching(/^claim /), "cancel run", "end cancelled"]);
@@ -236,14 +236,14 @@ onStores("cancel", everyStore, (test) => {
     const { store } = await scene.work();
     const other = await scene.open();
     const run = await start(asleep, [], { store });
-    await Promise.all([run.cancel(), run.cancel(), getRun(run.id, { store: other }).cancel()]);
+    await Promise.all([run.terminate(), run.terminate(), getRun(run.id, { store: other }).terminate()]);
     await expect(run.returnValue).rejects.toThrow(RunCancelledError);
     const journal = await readJournal(run.id, { store });
-    await run.cancel();
+    await run.terminate();
     expect(await readJournal(run.id, { store })).toEqual(journal);
     const ended = await start(quick, [], { store });
     expect(await ended.returnValue).toBe("done");
-    await ended.cancel();
+    await ended.terminate();
     expect(await ended.status).toBe("completed");
   });
 
@@ -259,7 +259,7 @@ onStores("cancel", everyStore, (test) => {
     const started = await start(run, [], { store });
     await called.opened;
     const outside = getRun(started.id, { store: await scene.open() });
-    await outside.cancel();
+    await outside.terminate();
     await expect(outside.returnValue).rejects.toThrow(RunCancelledError);
   });
 
@@ -275,7 +275,7 @@ onStores("cancel", everyStore, (test) => {
     const { store } = await scene.work({}, held.store);
     const started = await start(run, [], { store });
     await held.reached;
-    await started.cancel();
+    await started.terminate();
     await held.heard;
     await settled();
     held.free();
@@ -301,7 +301,7 @@ onStores("cancel", everyStore, (test) => {
     await called.opened;
     doomed.die();
     const outside = await scene.open();
-    await getRun(started.id, { store: outside }).cancel();
+    await getRun(started.id, { store: outside }).terminate();
     const { store } = await scene.work();
     await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
     expect(calls).toBe(1);
@@ -310,7 +310,7 @@ onStores("cancel", everyStore, (test) => {
   test("cannot be called directly in a workflow, and neither can wakeUp", async ({ scene }) => {
     const run = workflow(scene.name("run"), async () => {
       const other = getRun("other");
-      const asked = await Promise.allSettled([other.cancel(), other.wakeUp()]);
+      const asked = await Promise.allSettled([other.terminate(), other.wakeUp()]);
       return asked.map((result) => result.status === "rejected" && result.reason instanceof ContextError);
     });
     const { store } = await scene.work();
