@@ -190,6 +190,8 @@ export type ActionChange =
       readonly seq: number;
       readonly events: string;
       readonly hooks: readonly Extract<HookChange, { add: string }>[];
+      /** Keys of mail that has been consumed and is to come again: the ends of children that are retried, too. */
+      readonly forget?: readonly string[];
       readonly chunks?: readonly Chunk[];
     }
   /** Removes an ended run without unknown steps, with everything that belongs to it except the operator log. Its id can be used again. */

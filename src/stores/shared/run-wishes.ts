@@ -46,6 +46,7 @@ export class RunWishes {
       case "reopen":
         this.entries.push({ run: id, seq: change.seq });
         for (const { add } of change.hooks) this.tokens.add(add);
+        for (const key of change.forget ?? []) this.#mailTo(id, key);
         this.#write(id, change.chunks ?? []);
         this.ends = id;
         break;

@@ -3,6 +3,7 @@ import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decodeEvents } from "../../workflow/journal/codec.js";
 import { OpenRequests, type OpenStep } from "../../workflow/journal/open-requests.js";
+import { withoutRetried } from "../../workflow/journal/retries.js";
 import type { Recorded } from "../replay-journal.js";
 
 const states: Readonly<Record<OpenStep["state"], string>> = {
@@ -24,7 +25,7 @@ export interface RunSituation {
 }
 
 export function situationOf({ run, journal }: Recorded): RunSituation {
-  const { sleeps, hooks, children, steps } = new OpenRequests(journal.flatMap(({ events }) => decodeEvents(events)));
+  const { sleeps, hooks, children, steps } = new OpenRequests(withoutRetried(journal.flatMap(({ events }) => decodeEvents(events))));
   const { id, status } = run;
   const moving = status === "pending" || (status === "running" && [...steps.values()].some(({ state }) => state !== "doubts"));
   return {

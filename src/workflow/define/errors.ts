@@ -138,9 +138,10 @@ export class RunNotFoundError extends WorkflowError {
 }
 
 /**
- * An operator's action on a run was refused, and nothing was changed. `because` says why: "ended", "running", "unsettled", "begunAfter" (steps or child
- * runs began after the point of a retry; `ids` lists them), "ambiguous" (several steps failed; `ids` lists them), "parentTook", "parentReads", "token",
- * "open" (a fork inside an open request), "exists", "alreadySent", or "notFailed".
+ * An operator's action on a run was refused, and nothing was changed. `because` says why: "ended" or "running"; "notFailed" (a retry of a run, or of a step, that has not
+ * failed for good); "ambiguous" (several steps failed; `ids` lists them); "begunAfter" (steps or child runs began after the failure; `ids` lists them);
+ * "unsettled" (the outcome of a step is unknown); "parentTook", "parentReads", "childGone", "childFailed" (the runs must be retried together); "token" (a hook's token is in use);
+ * "open" (a fork inside open requests; `ids` lists them); "exists"; or "alreadySent".
  */
 export class ActionRefusedError extends WorkflowError {
   static override readonly kind: string = "ActionRefusedError";

@@ -182,7 +182,7 @@ interface ChunkWrite {
   readonly kind: ChunkKind;
 }
 
-interface ChildEnd {
+export interface ChildEnd {
   readonly type: "ended";
   readonly id: string;
   readonly at: number;

@@ -1,6 +1,8 @@
 import type { Store } from "../../core/store/store.js";
 import { decodeEvents } from "./codec.js";
+import type { Event } from "./event.js";
 import { OpenRequests } from "./open-requests.js";
+import { withoutRetried } from "./retries.js";
 
 const pageMax = 1000;
 
@@ -12,15 +14,15 @@ interface OpenJournal {
 
 /** Reads from the journal what a run waits for. Undefined if the journal has more than `entriesMax` entries. */
 export async function readOpenRequests(store: Store, run: string, entriesMax = Number.POSITIVE_INFINITY): Promise<OpenJournal | undefined> {
-  const open = new OpenRequests();
+  const events: Event[] = [];
   let lastAt: number | undefined;
   for (let after = 0; ; ) {
     const entries = await store.runs.journal(run, after, pageMax);
-    for (const { events } of entries) for (const event of decodeEvents(events)) open.note(event);
+    events.push(...entries.flatMap((entry) => decodeEvents(entry.events)));
     const last = entries.at(-1);
     lastAt = last?.at ?? lastAt;
     after = last?.seq ?? after;
-    if (entries.length < pageMax) return { open, lastAt };
+    if (entries.length < pageMax) return { open: new OpenRequests(withoutRetried(events)), lastAt };
     if (after > entriesMax) return undefined;
   }
 }

@@ -1,4 +1,4 @@
-import { type Event, isDelivery, isRequest, type Retry, type StepFailure } from "./event.js";
+import { type ChildEnd, type Event, isDelivery, isRequest, type Retry, type StepFailure } from "./event.js";
 
 /**
  * What a journal means after retries. A retry continues a failed run from a cut: the final failure of a step, or of several. Without meaning from
@@ -6,6 +6,7 @@ import { type Event, isDelivery, isRequest, type Retry, type StepFailure } from 
  *
  *   - the end of the run
  *   - the final failures of the steps that are retried: they are failures before a next attempt
+ *   - the failures of child runs that are retried: they are still to end
  *   - what the code requested after the first of these failures, and the answers to that
  *   - "abandoned", the verdict of attempts that still ran when the run ended: they count as attempts whose process died
  *
@@ -28,7 +29,8 @@ function applyRetry(events: readonly Event[], { cuts, at }: Retry): Event[] {
   const end = events.findLastIndex(({ type }) => type === "end");
   return events.flatMap((event, i): Event[] => {
     if (i === end || isDropped(event, i > cut, dropped)) return [];
-    return [isRetried(event, cuts) ? { ...event, retryAt: at } : event];
+    if (!isRetried(event, cuts)) return [event];
+    return event.type === "fail" ? [{ ...event, retryAt: at }] : [];
   });
 }
 
@@ -58,13 +60,14 @@ function isDropped(event: Event, isAfterCut: boolean, dropped: ReadonlySet<strin
   return dropped.has(event.type === "aborted" ? (event.id.split(" abort ")[0] ?? "") : event.id);
 }
 
-/** The failure of a step that is tried again. Also that of a body which failed after the end of the run: nothing has waited for it. */
-function isRetried(event: Event, cuts: readonly string[]): event is StepFailure {
-  return isFinalFailure(event) && (cuts.includes(event.id) || event.how === "late");
+/** The failure of what is tried again. Also that of a body which failed after the end of the run: nothing has waited for it. */
+function isRetried(event: Event, cuts: readonly string[]): event is StepFailure | ChildEnd {
+  return isFinalFailure(event) && (cuts.includes(event.id) || (event.type === "fail" && event.how === "late"));
 }
 
-/** Whether a step has failed for good with this event. */
-export function isFinalFailure(event: Event): event is StepFailure {
+/** Whether a step or a child run has failed for good with this event. */
+export function isFinalFailure(event: Event): event is StepFailure | ChildEnd {
+  if (event.type === "ended") return event.status === "failed";
   return event.type === "fail" && event.retryAt === null && event.how !== "abandoned";
 }
 

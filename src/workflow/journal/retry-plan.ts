@@ -5,8 +5,10 @@ import { cutOf, isFinalFailure, requestedAfter, withoutRetried } from "./retries
 export interface RetryPlan {
   /** The event that the retry writes. */
   readonly retry: Retry;
-  /** The final failures from which the run goes on. Empty: the code itself threw, and only the end is dropped. */
+  /** The final failures of steps from which the run goes on. */
   readonly failures: readonly StepFailure[];
+  /** Child runs that have failed, and are to go on, too. Without both, the code itself threw, and only the end is dropped. */
+  readonly children: readonly string[];
   /** Hooks that were open when the run ended, by their id. */
   readonly hooks: ReadonlyMap<string, OpenHook>;
 }
@@ -20,7 +22,7 @@ export interface OpenHook {
 }
 
 export type RetryRefusal =
-  /** Several steps failed for good: the caller has to name those to retry. */
+  /** Several steps or child runs failed for good: the caller has to name those to retry. */
   | { readonly because: "ambiguous"; readonly ids: readonly string[] }
   /** These named calls have not failed for good. */
   | { readonly because: "notFailed"; readonly ids: readonly string[] }
@@ -53,12 +55,19 @@ export function planRetry(journal: readonly Event[], { at, calls, force = [] }: 
   const unknown = unknownAmong(events, dropped);
   if (unknown.length > 0) return { because: "unsettled", ids: unknown };
   const renewed = begun.filter((id) => !isHook(events, id)).map((id) => withoutRenewal(id, renewalsIn(journal)));
-  const failures = failed.filter(({ id }) => cuts.includes(id));
+  const retried = failed.filter(({ id }) => cuts.includes(id));
+  const retry: Retry = { type: "retry", at, cuts, renewed };
   return {
-    retry: { type: "retry", at, cuts, renewed },
-    failures,
-    hooks: openHooks(withoutRetried([...journal, { type: "retry", at, cuts, renewed }])),
+    retry,
+    failures: retried.filter((event) => event.type === "fail"),
+    children: retried.flatMap(({ type, id }) => (type === "ended" ? runsOf(events, id) : [])),
+    hooks: openHooks(withoutRetried([...journal, retry])),
   };
+}
+
+/** The run that a request has started. */
+function runsOf(events: readonly Event[], request: string): string[] {
+  return events.flatMap((event) => (event.type === "child" && event.id === request ? [event.run] : []));
 }
 
 /** Requests that have had an effect: steps that began, child runs, and hooks with a payload. */

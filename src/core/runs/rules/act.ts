@@ -60,7 +60,7 @@ function send(table: RunTable, { id, stopAt }: RunState, { mail, token, stopAfte
  * The next entry is in a new epoch, so that an owner that is late to learn about the end of the run, or a body that still runs, cannot
  * write after it. Nothing is written before the last check.
  */
-function reopen(table: RunTable, run: RunState, { seq, events, hooks, chunks = [] }: Change<"reopen">): Refusal {
+function reopen(table: RunTable, run: RunState, { seq, events, hooks, forget = [], chunks = [] }: Change<"reopen">): Refusal {
   if (!hasEnded(run.status)) return refused({ because: "running" });
   const taken = hooks.find(({ add }) => table.hook(add) !== undefined);
   if (taken !== undefined) return refused({ because: "token", token: taken.add });
@@ -69,6 +69,10 @@ function reopen(table: RunTable, run: RunState, { seq, events, hooks, chunks = [
   const now = table.now();
   const epoch = run.epoch + 1;
   if (reported !== undefined) table.withdrawMail(reported.parent, reported.seq, `withdrawn\0${run.id}\0${epoch}`);
+  for (const key of forget) {
+    const consumed = table.mailSeq(run.id, key);
+    if (consumed !== undefined) table.withdrawMail(run.id, consumed, `${key}\0${epoch}`);
+  }
   table.insertEntry(run.id, { seq, epoch, at: now, events });
   for (const { add, about, metadata } of hooks) table.insertHook({ token: add, run: run.id, about, metadata, createdAt: now });
   if (chunks.length > 0) putChunks(table, run.id, chunks);

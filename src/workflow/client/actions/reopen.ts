@@ -1,5 +1,6 @@
 import type { Chunk } from "../../../core/runs/chunk.js";
 import type { ActionChange, RunExpectation } from "../../../core/runs/operation.js";
+import { childKey } from "../../../core/runs/rules/then.js";
 import type { RunRecord } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { ActionRefusedError } from "../../define/errors.js";
@@ -52,10 +53,11 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
   const { events: short, aside } = withoutLongValues([plan.retry, ...(more?.(plan) ?? [])], store.asideBytes);
   const hooks = [...plan.hooks].map(([about, hook]) => ({ about, ...registrationOf(hook) }));
   const chunks: { chunks?: readonly Chunk[] } = aside.length > 0 ? { chunks: aside } : {};
+  const forget = plan.children.map(childKey);
   return {
     plan,
     expect: { status: "failed", epoch: run.epoch, seq },
-    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, ...chunks },
+    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks },
   };
 }
 
@@ -82,9 +84,9 @@ function refusalOf({ run }: FailedRun, { because, ids }: RetryRefusal): ActionRe
 function whyNot(because: RetryRefusal["because"], ids: string): string {
   switch (because) {
     case "ambiguous":
-      return `several steps failed for good: ${ids}. Name those to retry (steps); the failures of the others stay`;
+      return `several steps or child runs failed for good: ${ids}. Name those to retry (steps); the failures of the others stay`;
     case "notFailed":
-      return `not a step of this run that failed for good: ${ids}`;
+      return `not a step or child run of this run that failed for good: ${ids}`;
     case "begunAfter":
       return `these began after the failure: ${ids}. A compensation, for example, would not be undone. List them in force to go on all the same: they are forgotten, and made anew under new ids`;
     case "unsettled":

@@ -1,7 +1,8 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
 import type { Store } from "../../../core/store/store.js";
-import { RunNotFoundError } from "../../define/errors.js";
+import { sha256 } from "../../../core/values/canonical.js";
+import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
 import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
 import { readFailedRun, reopening } from "./reopen.js";
@@ -9,8 +10,8 @@ import { readFailedRun, reopening } from "./reopen.js";
 /** Options of {@link retryRun}. */
 export interface RetryOptions extends ActionOptions {
   /**
-   * The failed steps to run again, by stepId or by the id of the call ("charge#0"). Default: the step that failed for good. If several failed, they must be named. An
-   * empty array retries no step: the code goes on from where it threw.
+   * The failed steps to run again, by stepId or by the id of the call ("charge#0"), and failed child runs to retry, by their id. Default: the one that failed for
+   * good. If several failed, they must be named. An empty array retries none: the code goes on from where it threw.
    */
   readonly steps?: readonly string[];
   /** Steps, child runs and hooks that began after the failure, and may be forgotten: by their ids. They are made anew under new ids. */
@@ -27,8 +28,10 @@ export interface RetriedStep {
 
 /** Result of {@link retryRun}. */
 export interface RetryResult extends ActionResult {
-  /** The steps that run again, with the same stepId. Empty: the code goes on from where it threw. */
+  /** The steps that run again, with the same stepId. If there are neither steps nor children, the code goes on from where it threw. */
   readonly steps: readonly RetriedStep[];
+  /** Child runs that had failed, and are retried, too. */
+  readonly children: readonly string[];
   /** Ids of calls that had begun after the failure and are made anew under new ids. */
   readonly renewed: readonly string[];
   /** Tokens of hooks that are open again. */
@@ -52,21 +55,52 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
   checkIds("steps", steps);
   checkIds("force", force);
   const store = await readingStore(options.store);
-  const earlier = await earlierAnswer<Answer>(store, "retry", runId, options);
-  if (earlier !== undefined) return earlier;
+  const result = (await earlierAnswer<Answer>(store, "retry", runId, options)) ?? (await retryOne(store, runId, options));
+  // The parent waits for the ends of these runs again. If this process dies before they are retried, the same call retries them.
+  if (!result.dryRun) for (const child of result.children) await retryRun(child, optionsOf(child, result, { ...options, store }));
+  return result;
+}
+
+type Answer = Pick<RetryResult, "steps" | "children" | "renewed" | "hooks">;
+
+async function retryOne(store: Store, runId: string, options: RetryOptions): Promise<RetryResult> {
+  const { steps, force } = options;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   const failed = await readFailedRun(store, run);
   const { plan, expect, change } = reopening(store, failed, { at: await timeOf(store), steps, force });
+  const children: string[] = [];
+  for (const child of plan.children) if (await mustBeRetried(store, run.id, child)) children.push(child);
   const answer: Answer = {
     steps: plan.failures.map(({ id, attempt }) => ({ callId: id, stepId: failed.stepIdOf(id), attempt })),
+    children,
     renewed: plan.retry.renewed,
     hooks: [...plan.hooks.values()].map(({ token }) => token),
   };
   return await perform({ store, action: "retry", run: runId, expect, change, answer, options });
 }
 
-type Answer = Pick<RetryResult, "steps" | "renewed" | "hooks">;
+/** Whether the child is still failed. Throws if it could not be retried: then the parent would wait for it in vain. */
+async function mustBeRetried(store: Store, parent: string, id: string): Promise<boolean> {
+  const child = await store.runs.read(id);
+  if (child === undefined) throw new ActionRefusedError(parent, "childGone", `its child run "${id}" does not exist any more`, [id]);
+  if (child.status !== "failed") return false;
+  if (child.parent !== parent)
+    throw new ActionRefusedError(
+      parent,
+      "childFailed",
+      `it waits for run "${id}", which has failed and is not its child; retry that run first`,
+      [id],
+    );
+  const { plan } = reopening(store, await readFailedRun(store, child), { at: 0 });
+  for (const grandchild of plan.children) await mustBeRetried(store, id, grandchild);
+  return true;
+}
+
+function optionsOf(child: string, { actionId }: RetryResult, { store, actor, reason }: RetryOptions): RetryOptions {
+  const why = { ...(actor === undefined ? {} : { actor }), ...(reason === undefined ? {} : { reason }) };
+  return { ...why, ...(store === undefined ? {} : { store }), actionId: sha256(`${actionId}\0${child}`) };
+}
 
 /** The time of the store: a claim without workflows claims nothing, and its answer has the time. */
 export async function timeOf(store: Store): Promise<number> {

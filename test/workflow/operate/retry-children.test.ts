@@ -1,0 +1,83 @@
+import { FatalError, step, workflow } from "onceflow/workflow";
+import { getRun, readOperatorLog, retryRun, start } from "onceflow/workflow/api";
+import { expect } from "vitest";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { untilReleased, untilStatus } from "../scene.js";
+
+/** A parent that awaits a child whose step fails as long as the bank is down. */
+function family(scene: Scene) {
+  const bank = { isDown: true, calls: 0, charges: 0 };
+  const charge = step("charge", async () => {
+    bank.calls += 1;
+    if (bank.isDown) throw new FatalError("the bank is down");
+    bank.charges += 1;
+    return "charged";
+  });
+  const child = workflow(scene.name("child"), async () => await charge());
+  const parent = workflow(scene.name("parent"), async () => {
+    const run = await start(child);
+    return `the child has ${await run.returnValue}`;
+  });
+  return { bank, child, parent };
+}
+
+onStores("a child run that has failed", everyStore, (test) => {
+  test("is retried together with its parent, which had received the failure", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    const [childId = ""] = (await retryRun("p-1", { store, dryRun: true })).children;
+    await expect(retryRun(childId, { store })).rejects.toMatchObject({
+      because: "parentTook",
+      message: expect.stringContaining("retry the parent"),
+    });
+    bank.isDown = false;
+    expect(await retryRun("p-1", { store, actor: "ada" })).toMatchObject({ steps: [], children: [childId] });
+    expect(await getRun("p-1", { store }).returnValue).toBe("the child has charged");
+    expect(bank).toMatchObject({ calls: 2, charges: 1 });
+    expect(await readOperatorLog({ store, runId: childId })).toMatchObject([{ action: "retry", actor: "ada" }]);
+  });
+
+  test("is retried by the same call again, if the caller died between the two retries", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    bank.isDown = false;
+    let acts = 0;
+    const commit = async (batch: { run?: { verb: string } }) => {
+      if (batch.run?.verb === "act" && ++acts === 2) throw new Error("the process dies");
+      return await store.commit(batch as never);
+    };
+    const dying = Object.create(store, { commit: { value: commit } }) as typeof store;
+    await expect(retryRun("p-1", { store: dying, actionId: "a-1" })).rejects.toThrow("the process dies");
+    await untilReleased(store, "p-1");
+    expect(await getRun("p-1", { store }).status).toBe("running");
+    expect(await retryRun("p-1", { store, actionId: "a-1" })).toMatchObject({ repeated: true });
+    expect(await getRun("p-1", { store }).returnValue).toBe("the child has charged");
+    expect(bank.charges).toBe(1);
+  });
+
+  test("is retried alone as long as its parent has not read the failure: the parent gets one end", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const first = await scene.work({ workflows: [parent] });
+    await start(parent, [], { id: "p-1", store: first.store });
+    await untilReleased(first.store, "p-1");
+    await first.worker.stop();
+    const second = await scene.work({ workflows: [child] });
+    let childId = "";
+    await until("the child has failed", async () => {
+      const runs = await second.store.runs.list({ status: "failed", limit: 10 });
+      childId = runs[0]?.id ?? "";
+      return runs.length === 1;
+    });
+    bank.isDown = false;
+    await retryRun(childId, { store: second.store });
+    expect(await getRun(childId, { store: second.store }).returnValue).toBe("charged");
+    const third = await scene.work({ workflows: [parent] });
+    expect(await getRun("p-1", { store: third.store }).returnValue).toBe("the child has charged");
+    expect(bank).toMatchObject({ calls: 2, charges: 1 });
+  });
+});
