@@ -32,6 +32,8 @@ interface ReturnedCode {
   readonly forgotten: readonly WatchedCall[];
 }
 
+const none: ReadonlySet<StepCall> = new Set();
+
 /**
  * The end of a run. The code returns, throws, or is cancelled; steps that still run are aborted and get their grace period;
  * their verdicts are journaled; then the end is journaled.
@@ -69,8 +71,9 @@ export class Ending {
 
   /** The steps that the run waits for after its code has returned. */
   get awaited(): ReadonlySet<StepCall> {
-    if (this.#returned === undefined || this.#result !== undefined) return new Set();
-    return new Set([...this.#run.calls.open].filter((call) => this.#returned?.forgotten.includes(call)));
+    const forgotten = this.#result === undefined ? this.#returned?.forgotten : undefined;
+    if (forgotten === undefined || forgotten.length === 0) return none;
+    return new Set([...this.#run.calls.open].filter((call) => forgotten.includes(call)));
   }
 
   waitsFor({ type, id }: Delivery): boolean {
