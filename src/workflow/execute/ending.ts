@@ -49,7 +49,7 @@ export class Ending {
   #returned: ReturnedCode | undefined;
   #result: RunResult | undefined;
   #reading = false;
-  readonly #inGrace = new Set<StepCall>();
+  #inGrace: Set<StepCall> | undefined;
   #recorded = false;
   #refused = false;
 
@@ -174,11 +174,14 @@ export class Ending {
 
   /** Aborts the bodies and waits for the longest of their grace periods. Bodies that have not stopped by then are abandoned. */
   #giveGrace(running: readonly StepCall[], why: string): void {
-    const fresh = running.filter((call) => !this.#inGrace.has(call));
+    if (running.length === 0) return;
+    this.#inGrace ??= new Set();
+    const inGrace = this.#inGrace;
+    const fresh = running.filter((call) => !inGrace.has(call));
     if (fresh.length === 0) return;
     const reason = new Error(why);
     for (const call of fresh) {
-      this.#inGrace.add(call);
+      inGrace.add(call);
       call.abort(reason);
     }
     const graceMs = Math.max(...fresh.map((call) => call.definition.options().graceMs));

@@ -180,8 +180,9 @@ export class Draft {
    * them a replay would diverge. Retries are removed.
    */
   withholdStarts(): ReadonlySet<string> {
-    const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
-    this.#events = withoutStarts(this.#events);
+    const ids = new Set(this.#unbegun);
+    for (const event of this.#events) if (event.type === "step") ids.add(event.id);
+    if (ids.size > 0) this.#events = withoutStarts(this.#events);
     this.#starts = [];
     return ids;
   }
