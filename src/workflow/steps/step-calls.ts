@@ -39,8 +39,8 @@ export class StepCalls {
   readonly #calls = new Map<string, StepCall>();
   /** Calls whose outcome the code has not received. A separate set, so that a run with a thousand steps need not scan all. */
   readonly #open = new Set<StepCall>();
-  /** All calls, also refused ones, in call order. */
-  readonly #watched: WatchedCall[] = [];
+  /** Calls whose promise the code has not observed. */
+  readonly #unobserved = new Set<WatchedCall>();
 
   constructor(run: CallsRun) {
     this.#run = run;
@@ -138,12 +138,16 @@ export class StepCalls {
 
   #watch(call: WatchedCall): void {
     if (mayBeForgotten(this.#run.workflow, call.definition.name)) call.site = capturedSite(call.definition.call);
-    this.#watched.push(call);
+    this.#unobserved.add(call);
+    call.promise.onObserved = () => {
+      this.#unobserved.delete(call);
+      call.site = undefined;
+    };
   }
 
   /** Calls whose promise the code has not observed, in call order. Depends only on the code, so it is the same at every replay. */
   get unobserved(): readonly WatchedCall[] {
-    return this.#watched.filter(({ promise }) => !promise.observed);
+    return [...this.#unobserved];
   }
 
   get open(): ReadonlySet<StepCall> {

@@ -6,6 +6,9 @@
  */
 export class StepPromise<T> extends Promise<T> {
   #observed = false;
+  /** Called once, when the code first observes the promise. */
+  onObserved: (() => void) | undefined;
+
   get observed(): boolean {
     return this.#observed;
   }
@@ -20,7 +23,9 @@ export class StepPromise<T> extends Promise<T> {
 
   /** Called by the getter of `constructor`. */
   static observe(promise: StepPromise<unknown>): void {
+    if (promise.#observed) return;
     promise.#observed = true;
+    promise.onObserved?.();
   }
 }
 

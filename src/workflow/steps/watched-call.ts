@@ -7,7 +7,7 @@ export interface WatchedCall {
   readonly id: string;
   readonly definition: StepDefinition;
   readonly promise: StepPromise<unknown>;
-  /** Where the code called the step. Only captured for the first calls of a step, see `mayBeForgotten`. */
+  /** Where the code called the step; cleared when the code observes the promise. */
   site: Site | undefined;
   /** The error of its promise, encoded. */
   readonly rejection: string | undefined;
