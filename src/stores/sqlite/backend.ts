@@ -51,7 +51,7 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     connections.requireFile();
     return work();
   };
-  /** The common case: no other writer. The gate and the retry loop would cost five more promises. */
+  /** The common case: no other writer. The gate and the retry loop would cost more promises. */
   const writeAtOnce = <T>(work: () => T): { readonly result: T } | undefined => {
     if (!oneWriter.isEmpty) return undefined;
     try {

@@ -56,7 +56,7 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
     delayMs: 0,
     claim: false,
   };
-  // Not a spread, which would cost a tenth of the packet: few flows have joins.
+  // Not a spread, which would copy the packet: few flows have joins.
   if (execution !== null && route.reaches !== undefined) packet.reach = route.reaches.of(route.queue);
   return { packet: wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) }, payload };
 }
