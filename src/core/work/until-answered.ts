@@ -30,10 +30,10 @@ export interface AfterEffect {
  * finds its own success, so it is also retried after a lost reply. A configuration error, a closed store, refused data and a
  * bug are thrown at once.
  */
-export async function beforeEffect<T>(store: Store, write: Write<T>, { signal, wanted }: BeforeEffect = {}): Promise<T> {
+export function beforeEffect<T>(store: Store, write: Write<T>, { signal, wanted }: BeforeEffect = {}): Promise<T> {
   const until = store.clock.now() + beforeEffectMsMax;
   const goesOn = (error: unknown, delayMs: number) => isPassing(error) && store.clock.now() + delayMs <= until;
-  return await untilAnswered(store, write, goesOn, signal, wanted);
+  return untilAnswered(store, write, goesOn, signal, wanted);
 }
 
 /**
@@ -41,7 +41,7 @@ export async function beforeEffect<T>(store: Store, write: Write<T>, { signal, w
  * closed: the effect has happened, so giving up could repeat it. Emits a warning at the first failure and every minute.
  * Refused data and a bug are thrown at once.
  */
-export async function afterEffect<T>(store: Store, write: Write<T>, { what, signal, wanted, failed }: AfterEffect): Promise<T> {
+export function afterEffect<T>(store: Store, write: Write<T>, { what, signal, wanted, failed }: AfterEffect): Promise<T> {
   let warnAt = Number.NEGATIVE_INFINITY;
   const goesOn = (error: unknown): boolean => {
     if (!(isPassing(error) || isWrongSetUp(error))) return false;
@@ -52,7 +52,7 @@ export async function afterEffect<T>(store: Store, write: Write<T>, { what, sign
     failed?.(error);
     return true;
   };
-  return await untilAnswered(store, write, goesOn, signal, wanted);
+  return untilAnswered(store, write, goesOn, signal, wanted);
 }
 
 async function untilAnswered<T>(

@@ -94,7 +94,7 @@ async function run(context: DirectContext, { route, payload, key, trace }: Direc
   const name = keyOf(route, payload);
   const running = runStage(attempt, { [route.port]: payload }, name.ok ? name.value : undefined);
   const leaving = running instanceof Promise ? await attempt.within(store.clock, options.graceMs, options.timeoutMs, running) : running;
-  await saveUndeclared(context, leaving, trace);
+  if (leaving.undeclared.length > 0) await saveUndeclared(context, leaving, trace);
   if (leaving.ephemeral.length === 0) return;
   memoryQueues.checkRoom(leaving.ephemeral);
   memoryQueues.send(leaving.ephemeral, { execution: no, trace }, []);
@@ -102,7 +102,6 @@ async function run(context: DirectContext, { route, payload, key, trace }: Direc
 
 /** Packets for undeclared ports are saved as dead letters, although a direct trigger stores nothing else. */
 async function saveUndeclared({ store, sender }: DirectContext, { undeclared }: Leaving, trace: Trace): Promise<void> {
-  if (undeclared.length === 0) return;
   const { packets } = pack(sender, { ...noLeaving(), undeclared }, { execution: null, trace });
   const send: SendPackets = { verb: "sendPackets", worker: sender.worker, execution: null, packets };
   const answer = await afterEffect(store, () => store.commit({ packet: send }), { what: "a packet for an undeclared port" });

@@ -47,22 +47,26 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
   let forTransactions: SqliteDatabase | undefined;
 
   const whenFileFree = <T>(work: () => T): Promise<T> => whenFree(path, clock, work);
-  const writing = <T>(work: () => T): Promise<T> => {
-    const write = () => {
-      connections.requireFile();
-      return work();
-    };
-    // The common case: no other writer. The gate and the retry loop would cost three more promises.
-    if (oneWriter.isEmpty) {
-      try {
-        return Promise.resolve(write());
-      } catch (error) {
-        if (!isBusy(error)) return Promise.reject(explain(error, path));
-      }
-    }
-    return oneWriter.run(() => whenFileFree(write));
+  const write = <T>(work: () => T): T => {
+    connections.requireFile();
+    return work();
   };
-  const joint = new JointFlush({ transactions, writing, explained: (error) => explain(error, path) });
+  /** The common case: no other writer. The gate and the retry loop would cost more promises. */
+  const writeAtOnce = <T>(work: () => T): { readonly result: T } | undefined => {
+    if (!oneWriter.isEmpty) return undefined;
+    try {
+      return { result: write(work) };
+    } catch (error) {
+      if (isBusy(error)) return undefined;
+      throw explain(error, path);
+    }
+  };
+  const writeInTurn = <T>(work: () => T): Promise<T> => oneWriter.run(() => whenFileFree(() => write(work)));
+  const writing = async <T>(work: () => T): Promise<T> => {
+    const written = writeAtOnce(work);
+    return written === undefined ? await writeInTurn(work) : written.result;
+  };
+  const joint = new JointFlush({ transactions, writeAtOnce, writeInTurn, explained: (error) => explain(error, path) });
   const flushing = <T>(work: () => T): Promise<T> => joint.run(work);
   const sql = prepareOnce(main);
   const watching = createRunWatch(main, clock);

@@ -8,7 +8,7 @@ import { decodeError } from "../../core/values/stored-error.js";
 import { keepAlive } from "../../core/work/clock.js";
 import { currentExecution } from "../define/context.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "../define/errors.js";
-import { loadAside } from "../journal/aside.js";
+import { isAside, loadAside } from "../journal/aside.js";
 import type { RunResult } from "../journal/departure.js";
 import { readOpenRequests } from "../journal/read-open-requests.js";
 import { readingStore } from "../process/ambient-store.js";
@@ -220,8 +220,14 @@ export class Run<Result = unknown> {
     const store = await workingStore(this.#store);
     // The worker does not keep the process alive: without this the process would exit before the run has ended.
     const release = keepAlive(store.clock);
-    const { status, output: kept } = await this.#end(store).finally(release);
-    const output = await loadAside(store, this.id, kept);
+    let end: RunResult;
+    try {
+      end = await this.#end(store);
+    } finally {
+      release();
+    }
+    const { status } = end;
+    const output = isAside(end.output) ? await loadAside(store, this.id, end.output) : end.output;
     if (status === "completed") return inStore(store, () => decode(output ?? "null")) as Result;
     if (status === "failed") throw new RunFailedError(this.id, withCode(decodeError(output ?? "{}")));
     throw new RunCancelledError(this.id);

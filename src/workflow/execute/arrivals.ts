@@ -83,8 +83,10 @@ export class Arrivals {
     const next = this.#coming.shift();
     if (next === undefined) return false;
     const { ending } = this.#run;
-    // After the code has returned, only verdicts of the steps that the run waits for matter.
-    this.#recorded.push(...this.#record(next).filter((delivery) => !ending.over || ending.waitsFor(delivery)));
+    for (const delivery of this.#record(next)) {
+      // After the code has returned, only verdicts of the steps that the run waits for matter.
+      if (!ending.over || ending.waitsFor(delivery)) this.#recorded.push(delivery);
+    }
     this.#giveRecorded();
     return true;
   }
@@ -92,11 +94,13 @@ export class Arrivals {
   #record({ take, mail }: Arrival): Delivery[] {
     const { draft, mailbox, ending } = this.#run;
     if (mail !== undefined) mailbox.consume(mail);
-    const records = take().filter(({ event }) => !ending.over || mattersAtTheEnd(event));
-    return records.map((record) => {
+    const deliveries: Delivery[] = [];
+    for (const record of take()) {
+      if (ending.over && !mattersAtTheEnd(record.event)) continue;
       draft.recordDelivery(record);
-      return record.event;
-    });
+      deliveries.push(record.event);
+    }
+    return deliveries;
   }
 
   /** Gives the code a delivery that is already recorded; if earlier recorded ones still wait, after those. */

@@ -35,6 +35,8 @@ interface ReturnedCode {
   readonly forgotten: readonly WatchedCall[];
 }
 
+const none: ReadonlySet<StepCall> = new Set();
+
 /**
  * The end of a run. The code returns, throws, or is cancelled; steps that still run are aborted and get their grace period;
  * their verdicts are journaled; then the end is journaled.
@@ -50,7 +52,7 @@ export class Ending {
   #returned: ReturnedCode | undefined;
   #result: RunResult | undefined;
   #reading = false;
-  readonly #inGrace = new Set<StepCall>();
+  #inGrace: Set<StepCall> | undefined;
   #recorded = false;
   #refused = false;
   #trouble: string | undefined;
@@ -75,8 +77,9 @@ export class Ending {
 
   /** The steps that the run waits for after its code has returned. */
   get awaited(): ReadonlySet<StepCall> {
-    if (this.#returned === undefined || this.#result !== undefined) return new Set();
-    return new Set([...this.#run.calls.open].filter((call) => !call.isCancelled && this.#returned?.forgotten.includes(call)));
+    const forgotten = this.#result === undefined ? this.#returned?.forgotten : undefined;
+    if (forgotten === undefined || forgotten.length === 0) return none;
+    return new Set([...this.#run.calls.open].filter((call) => !call.isCancelled && forgotten.includes(call)));
   }
 
   waitsFor({ type, id }: Delivery): boolean {
@@ -196,11 +199,14 @@ export class Ending {
 
   /** Aborts the bodies and waits for the longest of their grace periods. Bodies that have not stopped by then are abandoned. */
   #giveGrace(running: readonly StepCall[], why: string): void {
-    const fresh = running.filter((call) => !this.#inGrace.has(call));
+    if (running.length === 0) return;
+    this.#inGrace ??= new Set();
+    const inGrace = this.#inGrace;
+    const fresh = running.filter((call) => !inGrace.has(call));
     if (fresh.length === 0) return;
     const reason = new Error(why);
     for (const call of fresh) {
-      this.#inGrace.add(call);
+      inGrace.add(call);
       call.abort(reason);
     }
     const graceMs = Math.max(...fresh.map((call) => call.definition.options().graceMs));

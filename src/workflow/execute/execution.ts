@@ -162,14 +162,19 @@ export class Execution implements WorkflowContext {
 
   /** Calls the workflow function, which runs until it waits. Everything after that happens in `advance`. */
   start(): void {
-    const fn = this.workflow.fn as (...args: readonly unknown[]) => unknown;
-    runIn(this, () => {
-      new Promise((resolve) => resolve(fn(...this.#args))).then(
-        (value) => this.ending.complete(value),
-        (error: unknown) => this.ending.fail(error),
-      );
-    });
+    void runIn(this, () => this.#runCode());
     this.touch();
+  }
+
+  async #runCode(): Promise<void> {
+    const fn = this.workflow.fn as (...args: readonly unknown[]) => unknown;
+    let value: unknown;
+    try {
+      value = await fn(...this.#args);
+    } catch (error) {
+      return this.ending.fail(error);
+    }
+    this.ending.complete(value);
   }
 
   /** One turn. Called after every ready promise has run, so the code waits or has ended. */

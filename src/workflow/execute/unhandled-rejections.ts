@@ -13,7 +13,8 @@ interface RejectingRun {
  */
 export class UnhandledRejections implements NotedRejections {
   readonly #run: RejectingRun;
-  readonly #reasons = new Map<object, unknown>();
+  /** By promise. Nearly no run has any. */
+  #reasons: Map<object, unknown> | undefined;
   #ended = false;
 
   constructor(run: RejectingRun) {
@@ -22,6 +23,7 @@ export class UnhandledRejections implements NotedRejections {
 
   add(promise: object, reason: unknown): void {
     if (this.#ended) return this.#warn(reason);
+    this.#reasons ??= new Map();
     if (this.#reasons.size < keptMax) this.#reasons.set(promise, reason);
   }
 
@@ -31,14 +33,14 @@ export class UnhandledRejections implements NotedRejections {
   }
 
   handled(promise: object): void {
-    this.#reasons.delete(promise);
+    this.#reasons?.delete(promise);
   }
 
   /** The run has ended: its code will not await these promises any more. */
   warnAtEnd(): void {
     this.#ended = true;
-    for (const reason of this.#reasons.values()) this.#warn(reason);
-    this.#reasons.clear();
+    for (const reason of this.#reasons?.values() ?? []) this.#warn(reason);
+    this.#reasons = undefined;
   }
 
   #warn(reason: unknown): void {

@@ -39,7 +39,7 @@ export async function loadAside<Text extends string | null>(store: Store, run: s
   return only.data;
 }
 
-function isAside(text: unknown): text is string {
+export function isAside(text: unknown): text is string {
   return typeof text === "string" && text.startsWith(prefix);
 }
 

@@ -211,8 +211,9 @@ export class Draft {
 
   /** Removes attempts from the entry. The caller must not begin them; everything else of the entry starts as usual. */
   unwriteAttempts(): ReadonlySet<string> {
-    const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
-    this.#events = withoutStarts(this.#events);
+    const ids = new Set(this.#unbegun);
+    for (const event of this.#events) if (event.type === "step") ids.add(event.id);
+    if (ids.size > 0) this.#events = withoutStarts(this.#events);
     return ids;
   }
 }

@@ -80,6 +80,7 @@ export class RunWriter {
   /** The entry is being written in the transaction of a step. */
   #inTransaction = false;
   readonly #waiting: (() => void)[] = [];
+  readonly #isWanted = (): boolean => !this.#author.gone;
   /** Starts whose entry is committed, to be called when this worker is known to own the run. */
   #starts: (() => void)[] = [];
 
@@ -139,14 +140,17 @@ export class RunWriter {
   async commit(then: Then, atRest = false): Promise<void> {
     const taken = this.#take(then, atRest);
     this.#busy = true;
-    const refusal = await this.#send(taken);
+    const refusal = this.#handle(taken, await this.#send(taken.entry));
     if (refusal !== undefined) await this.#saveRefused(taken, refusal.error);
   }
 
-  /** Sends an entry and handles the answer. Returns the refusal if the store has rejected the entry. */
-  async #send(sent: Sent): Promise<Refusal | undefined> {
+  #send(entry: Entry): Promise<RunAnswer | Refusal | undefined> {
+    return this.#author.host.commit(this.#operation(entry), this.#isWanted);
+  }
+
+  /** Handles the answer to an entry. Returns the refusal if the store has rejected the entry. */
+  #handle(sent: Sent, answer: RunAnswer | Refusal | undefined): Refusal | undefined {
     const author = this.#author;
-    const answer = await author.host.commit(this.#operation(sent.entry), () => !author.gone);
     if (author.gone || answer === undefined) return undefined;
     if (answer.kind === "refused") return answer;
     this.finish();
@@ -173,7 +177,7 @@ export class RunWriter {
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
     // Includes the mail that led to the events: if the process dies after this entry, the next owner must not deliver it again.
     const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
-    if (kept && (await this.#send({ entry, events: begun, starts: [] })) === undefined) {
+    if (kept && this.#handle({ entry, events: begun, starts: [] }, await this.#send(entry)) === undefined) {
       if (author.gone) return;
       this.draft.restore(after, taken);
     } else this.draft.restore([...begun, ...after], taken);
@@ -189,7 +193,7 @@ export class RunWriter {
     const bare = bareEvents(events);
     const end = bare.at(-1);
     const entry = this.#entryOf(bare, { ...then, output: end?.type === "end" ? end.output : null }, 0);
-    while (!author.gone && (await this.#send({ entry, events: bare, starts: [] })) !== undefined) {
+    while (!author.gone && this.#handle({ entry, events: bare, starts: [] }, await this.#send(entry)) !== undefined) {
       // The run is not in the store, and only the code before its first step has run: the caller of start gets the error.
       if (this.#create) return author.leave({ why: "refused", error });
       await new Promise<void>((go) => void clock.after(refusedRetryMs, go));
@@ -304,7 +308,7 @@ export class RunWriter {
     if ((await this.#entryAt(this.#seq)) === events) return true;
     const fence = encodeEvents([{ type: "fence", owner: host.owner, at: host.now() }]);
     const entry: Entry = { events: fence, consumed: null, hooks: [], children: [], then: { kind: "hold" } };
-    const answer = await host.commit(this.#operation(entry), () => !author.gone);
+    const answer = await this.#send(entry);
     if (author.gone || answer === undefined) return false;
     if (answer.kind !== "appended") {
       author.leave({ why: "overtaken" });

@@ -10,7 +10,7 @@ export interface LocalWorker {
   /** Whether this worker executes the run, so that EndBoard will report its end. */
   has(run: string): boolean;
   /** Starts a run on this worker. Resolves when the run is in the store; undefined if this worker cannot take the run. */
-  start(create: StartRun): Promise<Departure | "created" | undefined>;
+  start(create: StartRun): Promise<Departure | "created" | undefined> | undefined;
 }
 
 /** Workers of this process by store, so that a run started in this process can be executed here immediately. */

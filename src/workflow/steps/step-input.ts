@@ -16,9 +16,13 @@ const printLengthMax = 22;
  */
 export function inputOf(args: readonly unknown[], links?: AbortLinks): StepInput {
   const printed = links === undefined ? args : links.rest;
-  const isFormerPrint = (journaled: string) => underFormerNames(() => copied(printed).print).includes(journaled);
-  const copy = copied(printed);
-  return { ...copy, input: links === undefined ? copy.input : () => links.join(copy.input()), isFormerPrint };
+  const { print, partial, input } = copied(printed);
+  return {
+    print,
+    partial,
+    input: links === undefined ? input : () => links.join(input()),
+    isFormerPrint: (journaled) => underFormerNames(() => copied(printed).print).includes(journaled),
+  };
 }
 
 interface CopiedInput {

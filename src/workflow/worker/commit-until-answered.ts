@@ -1,7 +1,7 @@
 import { OnceflowError, StoreRefusedError } from "../../core/errors/errors.js";
 import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
-import { afterEffect, beforeEffect } from "../../core/work/until-answered.js";
+import { afterEffect, beforeEffect, failedOnce } from "../../core/work/until-answered.js";
 import type { Refusal } from "../journal/departure.js";
 
 interface Committing {
@@ -19,9 +19,26 @@ interface Committing {
 export async function commitUntilAnswered(
   store: Store,
   operation: RunOperation,
+  committing: Committing,
+): Promise<RunAnswer | Refusal | undefined> {
+  try {
+    // The common case. The retries would cost several more promises at every commit.
+    const answer = await store.commit({ run: operation });
+    committing.answered(operation, answer);
+    return answer;
+  } catch (error) {
+    return await commitAgain(store, operation, error, committing);
+  }
+}
+
+/** The first try has failed with `firstError`. */
+async function commitAgain(
+  store: Store,
+  operation: RunOperation,
+  firstError: unknown,
   { wanted, answered, gaveUp }: Committing,
 ): Promise<RunAnswer | Refusal | undefined> {
-  const write = () => store.commit({ run: operation });
+  const write = failedOnce(firstError, () => store.commit({ run: operation }));
   try {
     const answer = await (operation.verb === "start"
       ? beforeEffect(store, write, { wanted })

@@ -201,11 +201,20 @@ export class Worker implements Host {
    * Starts a run on this worker if there is room. Its first commit creates the run and starts its first step. Resolves when the
    * run is in the store; undefined if this worker cannot take it.
    */
-  async start(create: StartRun): Promise<StartOutcome | undefined> {
+  start(create: StartRun): Promise<StartOutcome | undefined> | undefined {
     // The time of the store is known after the first claim. A run must not use the clock of this machine.
+    if (this.#offset === undefined || this.#starts.has(create.id)) return this.#startLater(create);
+    return this.#startNow(create);
+  }
+
+  async #startLater(create: StartRun): Promise<StartOutcome | undefined> {
     if (this.#offset === undefined) await this.#claims.claimEnds();
     if (this.#offset === undefined) return undefined;
     if (this.#starts.has(create.id)) await this.#starts.over(create.id);
+    return await this.#startNow(create);
+  }
+
+  #startNow(create: StartRun): Promise<StartOutcome> | undefined {
     const workflow = this.#workflow(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
     const input = inputOfStart(create);
@@ -228,7 +237,7 @@ export class Worker implements Host {
     this.#live.set(create.id, execution);
     const outcome = this.#starts.begin(create.id);
     runOutside(() => execution.start());
-    return await outcome;
+    return outcome;
   }
 
   #deadlineOf({ timeoutMs }: StartRun): number | null {

@@ -7,16 +7,12 @@ import type { RunState, RunTable, RunUpdate } from "./table.js";
 /** Applies an entry's `then` to its run. Most entries change nothing, and then the run is not read. */
 export function writeThen(table: RunTable, id: string, { then, consumed, trial, stopAt }: Entry): void {
   if (then.kind === "hold" && consumed === null && trial === undefined && stopAt === undefined) return;
+  if (then.kind === "end" && trial === undefined && stopAt === undefined && then.trouble === undefined && table.endPlain) {
+    const { status, output, unsettled = 0 } = then;
+    if (table.endPlain(id, { status, output, unsettled, consumed })) return;
+  }
   const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }), ...(stopAt === undefined ? {} : { stopAt }) };
   if (then.kind === "hold") return table.changeRun(id, taken);
-  if (
-    then.kind === "end" &&
-    trial === undefined &&
-    stopAt === undefined &&
-    then.trouble === undefined &&
-    table.endPlain?.(id, { ...then, unsettled: then.unsettled ?? 0, consumed })
-  )
-    return;
   const run = table.run(id);
   assert(run !== undefined, `run ${id} has an entry`);
   if (then.kind === "release") table.changeRun(id, { ...taken, ...released(run, consumed, then, table.now()) });

@@ -85,7 +85,7 @@ export class GroupCommit {
   #submit<Op extends object, Ans, Reply>(kind: KindCommit<Op, Ans, Reply>, operation: Op, sentAt = 0): Promise<Ans> {
     return new Promise((resolve, reject) => {
       if (this.closed) return reject(closedError(this.#backend));
-      kind.add({ operation, sentAt, resolve, reject });
+      kind.add(operation, sentAt, resolve, reject);
       this.#schedule();
     });
   }

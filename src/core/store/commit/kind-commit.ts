@@ -53,7 +53,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     this.#flushMax = flushMax;
   }
 
-  add({ operation, sentAt, resolve, reject }: Pick<Member<Op, Ans>, "operation" | "sentAt" | "resolve" | "reject">): void {
+  add(operation: Op, sentAt: number, resolve: Member<Op, Ans>["resolve"], reject: Member<Op, Ans>["reject"]): void {
     const row = this.#kind.rowOf?.(operation) ?? "";
     const alone = this.#aloneTurns.hasFailedAlone(operation);
     this.#queue.push({ operation, row, sentAt, resolve, reject, followers: undefined, tries: 0, alone });
@@ -77,7 +77,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
     if (members.length === 0) return;
     this.flushes += 1;
     this.#underWay += 1;
-    for (const { row } of members) this.#busy.add(row);
+    if (this.#kind.rowOf !== undefined) for (const { row } of members) this.#busy.add(row);
     void this.#write(members, flushed);
   }
 
@@ -125,7 +125,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
       else this.#failed(members, error);
     }
     this.#underWay -= 1;
-    for (const { row } of members) this.#busy.delete(row);
+    if (this.#kind.rowOf !== undefined) for (const { row } of members) this.#busy.delete(row);
     flushed();
   }
 

@@ -55,8 +55,9 @@ export function packetFor(sender: Sender, { route, data, problem }: Sent, { exec
     letter: join !== null || named?.onMismatch === "deadLetter" ? alertingLetter(sender, route, { no, execution, data }) : route.letter,
     delayMs: 0,
     claim: false,
-    ...(execution !== null && reachOf(route, route.queue)),
   };
+  // Not a spread, which would copy the packet: few flows have joins.
+  if (execution !== null && route.reaches !== undefined) packet.reach = route.reaches.of(route.queue);
   return { packet: wrong === undefined ? packet : { ...packet, lane: null, join: null, failed: validation(wrong) }, payload };
 }
 

@@ -44,9 +44,9 @@ export function settleWithoutCall(note: "skipped" | "restarted" | null, packets:
 
 /** The nodes have returned: encodes what they sent, and reserves slots for it. Throws if the store cannot hold it. */
 export function settleDone({ route, packet, trace }: Delivery, leaving: Leaving, sender: Sender): Settling {
-  const packed = pack(sender, leaving, { execution: packet.execution, trace });
+  const { packets, marks, outputs } = pack(sender, leaving, { execution: packet.execution, trace });
   const to = leaving.unrouted.length === 0 ? (route.keep ? doneAndKept : done) : unrouted(route.keep, leaving.unrouted);
-  return { to, ...packed, ephemeral: leaving.ephemeral, failure: undefined };
+  return { to, packets, outputs, ephemeral: leaving.ephemeral, marks, failure: undefined };
 }
 
 function unrouted(keep: boolean, ports: readonly string[]): PacketOutcome {

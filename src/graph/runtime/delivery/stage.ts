@@ -54,7 +54,7 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
   const { id, outputs } = node.plan;
   const { flow } = attempt.route;
   for (const { port, data } of output.sent) {
-    if (outputs.length > 0 && node.outgoing.length > 0 && !outputs.some(({ name }) => name === port)) {
+    if (isUndeclared(node, port)) {
       leaving.undeclared = pushOrCreate(leaving.undeclared, { flow, node, port, data });
       warnOfPort(flow, node, port, "the document does not declare this port; declare it and add an edge, or correct the node");
       continue;
@@ -81,6 +81,13 @@ function passOn(node: RunningNode, output: NodeOutput, attempt: Attempt, leaving
     if (!taken) leaving.outputs = pushOrCreate(leaving.outputs, { node: id, port, data });
   }
   return callAll(direct, 0, attempt, leaving);
+}
+
+/** The node declares other ports. A node without edges sends outputs of the execution. */
+function isUndeclared({ plan: { outputs }, outgoing }: RunningNode, port: string): boolean {
+  if (outputs.length === 0 || outgoing.length === 0) return false;
+  for (const { name } of outputs) if (name === port) return false;
+  return true;
 }
 
 function callAll(direct: readonly Sent[], first: number, attempt: Attempt, leaving: Leaving): Promise<void> | undefined {

@@ -25,8 +25,12 @@ export class Ownership implements DeliveryLease {
     this.#lease = lease;
   }
 
-  /** An answer of the store has arrived: its time was `now` when it was sent, so the estimate is never ahead of the store's clock. */
+  /**
+   * An answer of the store has arrived: its time was `now` when it was sent, so the estimate is never ahead of the store's clock. All
+   * answers of a flush have the same time, and the first of them gives the best estimate.
+   */
   noteStoreTime(now: number): void {
+    if (now === this.#storeTime.now) return;
     this.#storeTime = { now, at: this.clock.now() };
   }
 

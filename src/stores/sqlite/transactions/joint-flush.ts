@@ -10,8 +10,10 @@ type Outcome = { readonly result: unknown } | { readonly error: unknown };
 
 export interface JointFlushOptions {
   readonly transactions: OwnTransactions;
+  /** Runs `work` now. Undefined if there is another writer: then it is for `writeInTurn`. */
+  readonly writeAtOnce: <T>(work: () => T) => { readonly result: T } | undefined;
   /** Runs `work` after earlier writes of this process; retries while the file is busy. */
-  readonly writing: <T>(work: () => T) => Promise<T>;
+  readonly writeInTurn: <T>(work: () => T) => Promise<T>;
   /** Converts an error of one part into an error of the store. */
   readonly explained: (error: unknown) => unknown;
 }
@@ -23,13 +25,15 @@ export interface JointFlushOptions {
  */
 export class JointFlush {
   readonly #transactions: OwnTransactions;
-  readonly #writing: JointFlushOptions["writing"];
+  readonly #writeAtOnce: JointFlushOptions["writeAtOnce"];
+  readonly #writeInTurn: JointFlushOptions["writeInTurn"];
   readonly #explained: JointFlushOptions["explained"];
   #waiting: Part[] = [];
 
-  constructor({ transactions, writing, explained }: JointFlushOptions) {
+  constructor({ transactions, writeAtOnce, writeInTurn, explained }: JointFlushOptions) {
     this.#transactions = transactions;
-    this.#writing = writing;
+    this.#writeAtOnce = writeAtOnce;
+    this.#writeInTurn = writeInTurn;
     this.#explained = explained;
   }
 
@@ -42,7 +46,14 @@ export class JointFlush {
   }
 
   readonly #flush = (): void => {
-    this.#writing(this.#writeWaiting).then(this.#settle, this.#fail);
+    let written: { readonly result: readonly Outcome[] } | undefined;
+    try {
+      written = this.#writeAtOnce(this.#writeWaiting);
+    } catch (error) {
+      return this.#fail(error);
+    }
+    if (written !== undefined) this.#settle(written.result);
+    else this.#writeInTurn(this.#writeWaiting).then(this.#settle, this.#fail);
   };
 
   readonly #writeWaiting = (): readonly Outcome[] => this.#write(this.#waiting);

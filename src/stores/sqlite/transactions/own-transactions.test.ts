@@ -9,7 +9,12 @@ function fresh() {
   const add = (no: number) => void database.prepare("INSERT INTO numbers VALUES (?)").run(no);
   const numbers = () => (database.prepare("SELECT no FROM numbers").all() as { no: number }[]).map(({ no }) => no);
   const transactions = new OwnTransactions(database);
-  const joint = new JointFlush({ transactions, writing: async (work) => work(), explained: (error) => error });
+  const joint = new JointFlush({
+    transactions,
+    writeAtOnce: (work) => ({ result: work() }),
+    writeInTurn: async (work) => work(),
+    explained: (error) => error,
+  });
   return { database, transactions, joint, add, numbers };
 }
 
