@@ -159,7 +159,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     await started.cancel();
     await expect(started.returnValue).rejects.toThrow("was cancelled");
     expect(String(signal.reason)).toContain("cancelled");
-    expect(await story(store, "r")).toEqual(["step slow#0", "cancel run", "fail slow#0", "end cancelled"]);
+    expect(await story(store, "r")).toEqual(["step slow#0", "stop run", "cancel run", "fail slow#0", "end cancelled"]);
     slow.open();
   });
 
