@@ -88,10 +88,11 @@ export class Execution implements WorkflowContext {
   readonly writer: RunWriter;
   readonly draft: Draft;
   /** When the run is cancelled because it takes too long. */
-  readonly deadlineAt: number | null;
+  deadlineAt: number | null;
   /** When the run can be ended without its code, as it was when this worker got the run. */
   readonly stopAt: number | null;
   readonly #hadBegun: boolean;
+  readonly #timeoutMs: number | undefined;
   // How the run is cancelled or paused, and how it ends or leaves this process.
   readonly stopping: Stopping;
   readonly pausing: Pausing;
@@ -125,6 +126,7 @@ export class Execution implements WorkflowContext {
     this.parent = run.parent;
     this.avoid = run.avoid;
     this.deadlineAt = run.deadlineAt ?? null;
+    this.#timeoutMs = create?.timeoutMs;
     this.stopAt = run.stopAt ?? null;
     this.#hadBegun = hasBegun(history);
     this.startedAt = history.startedAt ?? startedAt;
@@ -294,6 +296,11 @@ export class Execution implements WorkflowContext {
   commit(then: Then, atRest = false): void {
     this.#rest.stop();
     void this.writer.commit(stillAvoiding(then, this.avoid), atRest);
+  }
+
+  /** The store has set the deadline now. */
+  noteCreated(now: number): void {
+    if (this.#timeoutMs !== undefined) this.deadlineAt = now + this.#timeoutMs;
   }
 
   /** The entry is in the store. The writer starts the step bodies now. */

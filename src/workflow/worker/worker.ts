@@ -221,7 +221,7 @@ export class Worker implements Host {
     const execution = new Execution({
       host: this,
       workflow,
-      run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent, avoid: [], deadlineAt: this.#deadlineOf(create) },
+      run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
       // A copy, as every later owner gets: changes that the caller makes to its own object would be lost after a replay.
       args: decode(input) as unknown[],
       input,
@@ -238,10 +238,6 @@ export class Worker implements Host {
     const outcome = this.#starts.begin(create.id);
     runOutside(() => execution.start());
     return outcome;
-  }
-
-  #deadlineOf({ timeoutMs }: StartRun): number | null {
-    return timeoutMs === undefined ? null : this.now() + timeoutMs;
   }
 
   /** Whether the run is in the memory of this worker, so that EndBoard will report its end. */
