@@ -3,7 +3,7 @@ import type { Begin, Settlement } from "../../ledger/operation.js";
 import type { LedgerRecord, RecordId } from "../../ledger/record.js";
 import { endlessLease, type PacketKey, packetOwner } from "../packet.js";
 import { toDead } from "./dead.js";
-import { leave, untilWoken } from "./lane.js";
+import { leaveLane, untilWoken } from "./lane.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
@@ -98,7 +98,7 @@ export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mi
     return;
   }
   tally.table.remove(row);
-  leave(tally, row);
+  leaveLane(tally, row);
   tally.add(row, { open: -1, duplicates: 1 });
   tally.narrow(row);
   tally.wake(row, why);
