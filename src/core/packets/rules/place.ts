@@ -1,7 +1,7 @@
 import { assert } from "../../errors/errors.js";
 import type { NewPacket, NewPart, Placed } from "../operation.js";
 import { toDead } from "./dead.js";
-import { beginKey, mine } from "./key.js";
+import { beginKey, ownsKey } from "./key.js";
 import { enterLane } from "./lane.js";
 import { joinedRow } from "./release.js";
 import { rowOf } from "./row.js";
@@ -49,8 +49,8 @@ function claimed(tally: Tally, packet: PacketRow): Placed {
 
 function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   const { table } = tally;
-  const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
-  if (verdict.kind === "mine") return claimed(tally, { ...row, owner: worker, attempt: 1 });
+  const verdict = row.key === null ? ownsKey : beginKey(tally, row.no, row.key);
+  if (verdict.kind === "owner") return claimed(tally, { ...row, owner: worker, attempt: 1 });
   if (verdict.kind === "held") {
     table.insert({ ...row, state: "held", hold: "key", dueAt: verdict.dueAt });
     tally.add(row, { open: 1 });
