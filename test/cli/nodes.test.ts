@@ -26,6 +26,7 @@ test("nodes, validate, trigger and run with a registry", async () => {
     "registry.yaml": `servers: { main: { url: "${http}" }, gone: { url: "http://127.0.0.1:1" } }\nnodes: { work: main, other: main, lost: gone }\n`,
     "good.yaml": `nodes: { work: { url: "${http}" } }\n`,
     "empty.yaml": "nodes: {}\n",
+    "typo.yaml": `nodes: { work: { url: "${http}" }, tkae: { url: "${http}" } }\n`,
     "wrong.yaml": `nodes: { work: { url: "grpc://127.0.0.1:1", concurency: 5 } }\n`,
   });
   const listed = await onceflow(["nodes", "--registry", "registry.yaml"], folder);
@@ -45,6 +46,11 @@ test("nodes, validate, trigger and run with a registry", async () => {
   });
   const homeless = await onceflow(["validate", ".", "--registry", "empty.yaml"], folder);
   expect(homeless.out).toMatch(/FLOW_UNSUPPORTED .*the registry does not have node "work"; add it to the registry/);
+  const typo = await onceflow(["validate", ".", "--registry", "typo.yaml"], folder);
+  expect([typo.code, typo.out]).toEqual([
+    0,
+    expect.stringMatching(/FLOW_UNKNOWN_FIELD .*no document has node "tkae"; did you mean "take"/),
+  ]);
   const wrong = await onceflow(["validate", ".", "--registry", "wrong.yaml"], folder);
   expect([wrong.code, wrong.out]).toEqual([
     1,

@@ -2,6 +2,8 @@ import { open } from "onceflow";
 import { convertFlow, createRuntime, type FlowSource, loadFlows, NodeOutput, type Substitute } from "onceflow/graph";
 import { afterAll, expect, test } from "vitest";
 import { substituteNames } from "../../src/graph/plan/substitutes.js";
+import { until } from "../kit/until.js";
+import { captureWarnings } from "../kit/warnings.js";
 
 const store = await open("memory:");
 afterAll(() => store.close());
@@ -52,6 +54,12 @@ const rows: readonly (readonly [Substitute, Parts])[] = [
   ["x-runtime", { edge: "x-runtime: { mongodb: { writeConcern: majority } }" }],
   ["x-runtime", { top: "x-runtime: { replicas: 3 }" }],
   ["x-runtime", { top: "x-runtime: { mongodb: { collection: keys } }" }],
+  ["x-runtime", { top: "x-runtime: { mongodb: { database: other } }" }],
+  ["x-runtime", { top: "x-runtime: { mongo: { idempotencyKeys: keys } }" }],
+  ["x-runtime", { edge: "x-runtime: { mongodb: { idempotencyKeys: keys } }" }],
+  ["x-runtime", { edge: "x-runtime: { mongodb: { collection: orders.queue } }" }],
+  ["x-runtime", { node: "x-runtime: { redis: { keyPrefix: 'a:' } }" }],
+  ["x-runtime", { edge: "x-runtime: {}" }],
   ["x-alerts", { node: "x-alerts: { onDeadLetter: { channel: slack } }" }],
   ["x-alerts", { node: "x-alerts: { onDeadLetter: { webhook: 'https://example.org', email: a@example.org } }" }],
   ["x-alerts", { node: "x-alerts: { onRetry: { webhook: 'https://example.org' } }" }],
@@ -160,9 +168,46 @@ test.each(["''", "a$b", "system.keys"])("%s cannot be the name of a collection: 
   ]);
 });
 
+test.each([
+  ["top", "mongodb: { idempotencyKey: keys }", /^unknown; did you mean "idempotencyKeys"\?/],
+  ["top", "mongdb: { idempotencyKeys: keys }", /^unknown; did you mean "mongodb"\?/],
+  ["top", "mongodb: { database: other }", /^not supported; known members: idempotencyKeys: /],
+  ["edge", "mongodb: { collection: orders.queue }", /^the packets of all flows are in one collection/],
+  ["edge", "mongodb: { writeConcern: majority }", /waits for a majority/],
+  ["edge", "mongodb: { readPreference: primaryPreferred }", /reads from the primary/],
+] as const)("x-runtime that the runtime does not read: the finding says what happens instead (%s, %s)", async (where, asks, why) => {
+  const { findings } = await loadFlows(documentWith({ [where]: `x-runtime: { ${asks} }` }));
+  expect(findings.filter(({ code }) => code === "FLOW_UNSUPPORTED").map(({ message }) => message)).toEqual([expect.stringMatching(why)]);
+});
+
+test.each(["x-runtme", "x-alert"])("a misspelt extension of ours, %s, is an unknown field; other extensions are not", async (name) => {
+  for (const where of ["top", "edge", "node"] as const) {
+    const { findings } = await loadFlows(
+      documentWith({ [where]: `${name}: {}, x-runner: 1`.replace(", ", where === "top" ? "\n" : ", ") }),
+    );
+    expect(findings.filter(({ code }) => code === "FLOW_UNKNOWN_FIELD")).toMatchObject([
+      { fix: `did you mean "${name === "x-alert" ? "x-alerts" : "x-runtime"}"?` },
+    ]);
+  }
+});
+
 test("an unknown substitute is refused, and an unknown field of a document causes a warning", async () => {
   await expect(run(documentWith({}), ["backends" as Substitute])).rejects.toThrow(/substitutes: must be one of "stream"/);
   const warned = new Promise<Error & { code?: string }>((resolve) => process.once("warning", resolve));
   await run(documentWith({ delivery: "mode: durable, idempotencykey: '{{payload.id}}-b'" }), []);
   expect(await warned).toMatchObject({ code: "ONCEFLOW_UNKNOWN_FIELD", message: expect.stringContaining('did you mean "idempotencyKey"') });
+});
+
+test("a runtime warns of packets that it does not check as the document asks", async () => {
+  const warnings = captureWarnings("ONCEFLOW_PACKETS_NOT_CHECKED");
+  const packets = "components: { packets: { Q: { allOf: [{}], nullable: true }, R: { $ref: 'asyncapi#/components/messages/R' } } }";
+  await run(documentWith({ top: `externalDocs: { asyncapi: 'https://example.org/api.yaml' }\n${packets}` }), []);
+  await until("the runtime has warned", () => warnings.length === 1);
+  expect(warnings[0]?.message).toMatch(/FLOW_REMOTE_NOT_LOADED.*--allow-remote/s);
+  expect(warnings[0]?.message).toMatch(/FLOW_IGNORED_KEYWORD/);
+});
+
+test("a misspelt setting of a subworkflow is an unknown field", async () => {
+  const { findings } = await loadFlows(documentWith({ kind: "subworkflow", node: "settings: { workflowRf: f, own: 1 }" }));
+  expect(findings.filter(({ code }) => code === "FLOW_UNKNOWN_FIELD")).toMatchObject([{ fix: 'did you mean "workflowRef"?' }]);
 });

@@ -235,4 +235,16 @@ describe("a document is refused", () => {
     const twice = documentOf(stripe).replace("entrypoints:", "entrypoints:\n  - { node: Receive }");
     expect((await loadFlows({ text: twice })).ok).toBe(false);
   });
+
+  test("a key that the schema of the packet does not have is a warning", async () => {
+    const found = async (key: string) => {
+      const entry = `kind: webhook, message: Payment, path: /webhooks/x, key: ${key}, signature: ${signature("")}`;
+      const { findings } = await loadFlows({ text: documentOf(entry) });
+      return findings.filter(({ code }) => code === "FLOW_UNDECLARED_FIELD").map(({ message }) => message);
+    };
+    expect([await found("payload.amount"), await found("header.x-id"), await found("payload.amuont")]).toEqual([
+      ...[[], []],
+      ['the schema of Payment has no "amuont"'],
+    ]);
+  });
 });

@@ -8,8 +8,9 @@ import { whole } from "./key-ref.js";
  * Removes expired records now, without waiting for the purge that every store runs in the background.
  *
  * It removes records past retention and horizon, the results of records past their retention, and abandoned attempts (running
- * records of the effect classes `idempotent` and `keyed` whose lease ended that long ago). It never removes a record whose outcome
- * is unknown. Returns the number of records that it removed or changed, at most `limit` (default 1000).
+ * records of the effect classes `idempotent` and `keyed` whose lease expired longer ago than retention and horizon together).
+ * It never removes a record whose outcome is unknown. Returns the number of records that it removed or changed, at most `limit`
+ * (default 1000).
  *
  * @throws InvalidInputError if an option is not valid.
  */

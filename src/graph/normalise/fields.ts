@@ -5,6 +5,9 @@ import { childOf, entriesOf, itemsOf, plainOf, type Spot } from "../load/tree.js
 const kindOf = ({ tree }: Spot): string =>
   tree.kind === "scalar" ? (tree.value === null ? "nothing" : `a ${typeof tree.value}`) : tree.kind === "map" ? "a map" : "a list";
 
+/** Extensions that the runtime reads: a name that is nearly one of these is a typo. All other `x-` fields belong to other tools. */
+const ownExtensions: readonly string[] = ["x-runtime", "x-alerts"];
+
 /**
  * The fields of a map, read by name and type. `done` reports fields that were never read as unknown: the code that reads the
  * fields is the only list of fields.
@@ -122,7 +125,8 @@ export class Fields {
 
   done(): void {
     for (const { name, keyOffset, tree, pointer } of entriesOf(this.spot)) {
-      if (this.#read.has(name) || name.startsWith("x-")) continue;
+      const isExtension = name.startsWith("x-");
+      if (isExtension ? closest(name, ownExtensions) === undefined || ownExtensions.includes(name) : this.#read.has(name)) continue;
       this.findings.add(
         "FLOW_UNKNOWN_FIELD",
         placeOf({ tree: { ...tree, source: this.spot.tree.source }, pointer }, keyOffset),
@@ -135,7 +139,10 @@ export class Fields {
   #insteadOf(name: string): string {
     if (name === "<<")
       return "a merge key is written in YAML, without quotes; elsewhere repeat the fields, or refer to a component with $ref";
-    const near = closest(name, [...this.#read]);
+    const near = closest(
+      name,
+      [...ownExtensions, ...this.#read].filter((known) => known !== name),
+    );
     return near === undefined ? "remove it, or prefix its name with x-" : `did you mean "${near}"?`;
   }
 

@@ -1,10 +1,12 @@
 import { type Findings, placeOf } from "../findings/finding.js";
+import { childOf } from "../load/tree.js";
 import type { DocumentInfo, Edge, Entrypoint, Flow, Node } from "../normalise/model.js";
 import { compileCondition, compileWhen } from "./expression.js";
 import type { ChildFlows } from "./link-children.js";
 import { linkDelivery } from "./link-delivery.js";
 import { type Ends, linkEnds } from "./link-ports.js";
 import { orderOf } from "./order.js";
+import { reportFields } from "./packet-fields.js";
 import type { PacketType, PacketTypes } from "./packets.js";
 import type { FlowPlan, PlannedEdge, PlannedEntry, PlannedNode, PlannedPort } from "./plan.js";
 
@@ -170,5 +172,9 @@ function declaredEntries(
       `the webhook ${webhook.path} leads to several nodes: ${chosen.map(({ id }) => id).join(", ")}`,
       "name one of them with `node:`",
     );
+  const keySpot = childOf(entrypoint.spot, "key");
+  // A request without its key is refused.
+  if (webhook?.key.from === "payload" && keySpot !== undefined)
+    reportFields([webhook.key.path], keySpot, { packet: packet ?? chosen[0]?.inputs[0]?.packet, packets, findings, mustBeThere: false });
   return chosen.map((node) => ({ ...entryOf(node, packet), ...(filter && { filter }), ...(webhook && { webhook }) }));
 }

@@ -1,7 +1,7 @@
 import type { Findings } from "../findings/finding.js";
 import { childOf, entriesOf, itemsOf, plainOf, type Spot, type Tree } from "../load/tree.js";
 import { combined, inDraft07, isIgnored, type SchemaDraft } from "./drafts.js";
-import { keywords, wrongShape } from "./known-keywords.js";
+import { isRestricting, keywords, misspeltKeyword, wrongShape } from "./known-keywords.js";
 import { wrongPattern } from "./linear-pattern.js";
 
 /** A JSON Schema. */
@@ -79,7 +79,10 @@ export class SchemaCompiler {
     const ref = childOf(spot, "$ref");
     const draft = this.draftOf(spot);
     // In draft-07, what stands beside a reference has no effect.
-    if (ref !== undefined && (draft === "draft-07" || entriesOf(spot).length === 1)) return this.#reference(ref, outer);
+    if (ref !== undefined && (draft === "draft-07" || entriesOf(spot).length === 1)) {
+      this.#checkBeside(ref, spot);
+      return this.#reference(ref, outer);
+    }
     const roots = isResource(spot) ? [spot, ...outer] : outer;
     const schema: Record<string, unknown> = ref === undefined ? {} : { allOf: [this.#reference(ref, outer)] };
     for (const { name: written, tree, pointer } of entriesOf(spot)) {
@@ -87,12 +90,40 @@ export class SchemaCompiler {
       const shape = keywords.get(name);
       const at = { tree, pointer };
       if (isIgnored(written, draft)) this.#ignored(written, at, draft);
-      if (shape === undefined) continue;
+      if (shape === undefined) {
+        const meant = isIgnored(written, draft) ? undefined : misspeltKeyword(written);
+        if (meant !== undefined) this.findings.add("FLOW_UNKNOWN_FIELD", at, `unknown keyword "${written}"`, `did you mean "${meant}"?`);
+        continue;
+      }
       const wrong = wrongShape(shape, at);
       if (wrong !== undefined) this.#bad(at, `"${name}" ${wrong}`);
       else schema[name] = combined(schema[name], this.#value(name, at, roots));
     }
-    return adapted(schema, childOf(spot, "nullable"));
+    const nullable = childOf(spot, "nullable");
+    if (nullable !== undefined && isTrue(nullable)) this.#checkNullable(nullable, schema);
+    return adapted(schema, nullable);
+  }
+
+  /** OpenAPI 3.0: `nullable` adds null to the `type` beside it. What other keywords refuse stays refused. */
+  #checkNullable(at: Spot, schema: Readonly<Record<string, unknown>>): void {
+    const { type, enum: values } = schema;
+    const report = (why: string, fix: string) =>
+      this.findings.add("FLOW_IGNORED_KEYWORD", at, `the keyword "nullable" has no effect here: ${why}`, fix);
+    if (Array.isArray(values) && !values.includes(null)) report("the enum has no null", "add null to the enum");
+    else if (type === undefined && ["allOf", "anyOf", "oneOf", "const"].some((name) => schema[name] !== undefined))
+      report('it adds null only to a "type" beside it', "use anyOf: the schema, and { enum: [null] }");
+  }
+
+  /** What stands beside a reference has no effect in draft-07. Reported where it would restrict packets, or allow null. */
+  #checkBeside(ref: Spot, schema: Spot): void {
+    for (const { name, tree, pointer } of entriesOf(schema))
+      if (pointer !== ref.pointer && (isRestricting(name) || (name === "nullable" && isTrue({ tree, pointer }))))
+        this.findings.add(
+          "FLOW_IGNORED_KEYWORD",
+          { tree, pointer },
+          `the keyword "${name}" has no effect beside $ref`,
+          name === "nullable" ? "use anyOf: the reference, and { enum: [null] }" : "use allOf: the reference, and the other keywords",
+        );
   }
 
   #ignored(name: string, at: Spot, draft: SchemaDraft): void {
@@ -204,6 +235,8 @@ function isResource(spot: Spot): boolean {
   return id?.kind === "scalar" && typeof id.value === "string" && !id.value.startsWith("#");
 }
 
+const isTrue = ({ tree }: Spot) => tree.kind === "scalar" && tree.value === true;
+
 /** Converts keywords that OpenAPI 3.0 spells differently from draft-07. */
 function adapted(schema: Record<string, unknown>, nullable: Spot | undefined): JsonSchema {
   for (const [exclusive, bound] of [
@@ -214,7 +247,6 @@ function adapted(schema: Record<string, unknown>, nullable: Spot | undefined): J
     if (schema[exclusive] && schema[bound] !== undefined) schema[exclusive] = schema[bound];
     else delete schema[exclusive];
   }
-  const isNullable = nullable?.tree.kind === "scalar" && nullable.tree.value === true;
-  if (isNullable && typeof schema["type"] === "string") schema["type"] = [schema["type"], "null"];
+  if (nullable !== undefined && isTrue(nullable) && typeof schema["type"] === "string") schema["type"] = [schema["type"], "null"];
   return schema;
 }

@@ -1,3 +1,4 @@
+import { closest } from "../../core/errors/closest.js";
 import { itemsOf, type Spot } from "../load/tree.js";
 
 /** The kind of value of a keyword of JSON Schema draft-07. */
@@ -43,6 +44,23 @@ export const keywords: ReadonlyMap<string, Shape> = new Map<string, Shape>([
   ["title", "text"],
   ["description", "text"],
 ]);
+
+/** Keywords that describe and do not restrict, of any draft and of OpenAPI, and containers of schemas. */
+const describing: readonly string[] = [
+  ...["$schema", "$id", "id", "$ref", "$comment", "$defs", "definitions", "$anchor", "$vocabulary", "$dynamicAnchor", "$recursiveAnchor"],
+  ...["default", "example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs", "xml", "discriminator", "nullable"],
+  ...["contentEncoding", "contentMediaType", "contentSchema", "note", "name", "summary"],
+];
+
+export const isRestricting = (name: string): boolean => keywords.has(name) && name !== "title" && name !== "description";
+
+/** A name that is nearly one of these is a typo, and the restriction is lost. Shorter keywords are near to many words. */
+const restricting = [...keywords.keys()].filter((name) => name.length >= 4 && isRestricting(name));
+
+/** The keyword that an unknown name in a schema is probably a misspelling of. */
+export function misspeltKeyword(name: string): string | undefined {
+  return keywords.has(name) || describing.includes(name) || name.startsWith("x-") ? undefined : closest(name, restricting);
+}
 
 const types = ["string", "number", "integer", "boolean", "object", "array", "null"];
 

@@ -1,3 +1,4 @@
+import { closest } from "../../core/errors/closest.js";
 import { type Findings, placeOf } from "../findings/finding.js";
 import { childOf, entriesOf, plainOf, type Spot } from "../load/tree.js";
 import { flowRuntimeFields } from "../normalise/flow-runtime.js";
@@ -48,7 +49,7 @@ export function findUnsupported(linked: Linked, root: Spot, findings: Findings):
     const key = `${substitute} ${tree.source.file} ${tree.offset}`;
     if (found.has(key)) return;
     found.set(key, { substitute, asked, place: placeOf(spot) });
-    findings.add(code, spot, `${why}: ${substitutes[substitute]}`, optIn(substitute));
+    findings.add(code, spot, `${why}${why.endsWith("?") ? " " : ": "}${substitutes[substitute]}`, optIn(substitute));
   };
   const report: Report = (substitute, spot, why = "not supported") => {
     if (spot !== undefined) add(substitute, spot, "FLOW_UNSUPPORTED", why);
@@ -62,7 +63,8 @@ export function findUnsupported(linked: Linked, root: Spot, findings: Findings):
   ])
     for (const name of ["runtimeBindings", "x-runtime"] as const) {
       const asks = childOf(spot, name);
-      if (name === "x-runtime" && asks !== undefined && spot.tree === flow.spot.tree) checkFlowRuntime(asks, report);
+      if (name === "x-runtime" && asks?.tree.kind === "map")
+        checkRuntime(asks, spot.tree === flow.spot.tree ? flowRuntimeFields : {}, report);
       else report(name, asks);
     }
   for (const spot of [root, flow.spot, ...edges.map(({ edge }) => edge.spot)]) report("x-alerts", childOf(spot, "x-alerts"));
@@ -73,7 +75,10 @@ export function findUnsupported(linked: Linked, root: Spot, findings: Findings):
     const asked = `${name}: ${tree.kind === "scalar" ? String(tree.value) : JSON.stringify(plainOf(tree))}`;
     found.set(`${substitute} ${operationId} ${tree.source.file} ${tree.offset}`, { substitute, asked, place: placeOf(spot), operationId });
   };
-  for (const node of flow.nodes) checkNode(node, linked, report, needs);
+  for (const node of flow.nodes) {
+    checkNode(node, linked, report, needs);
+    if (node.kind === "subworkflow") checkSettingNames(childOf(node.spot, "settings"), findings);
+  }
   checkProtocols(linked, findings);
   for (const edge of edges) {
     checkEdge(edge, report, needs);
@@ -82,15 +87,30 @@ export function findUnsupported(linked: Linked, root: Spot, findings: Findings):
   return [...found.values()];
 }
 
-/** `x-runtime` of a flow: members that the runtime does not read. */
-function checkFlowRuntime(asks: Spot, report: Report): void {
-  for (const { name, ...spot } of entriesOf(asks)) {
-    const known = Object.hasOwn(flowRuntimeFields, name) ? flowRuntimeFields[name] : undefined;
-    if (known === undefined) report("x-runtime", spot);
+/** What the MongoDB store does in place of the bindings of the specification (`x-runtime.mongodb` of an edge). */
+const mongodbInstead: ReadonlyMap<string, string> = new Map([
+  ["collection", "the packets of all flows are in one collection of the store"],
+  ["writeConcern", "the MongoDB store waits for a majority and the journal with every write"],
+  ["readPreference", "the MongoDB store reads from the primary"],
+]);
+
+/** `x-runtime`: each member that the runtime does not read at this place. Some maps have no members, and are reported themselves. */
+function checkRuntime(asks: Spot, known: typeof flowRuntimeFields, report: Report): void {
+  const backends = entriesOf(asks);
+  if (backends.length === 0) report("x-runtime", asks);
+  for (const { name, ...spot } of backends) {
+    const fields = Object.hasOwn(known, name) ? (known[name] ?? []) : [];
+    if (name !== "mongodb" || spot.tree.kind !== "map") report("x-runtime", spot, notRead(name, Object.keys(known)));
     else
       for (const field of entriesOf(spot))
-        if (!known.includes(field.name)) report("x-runtime", field, `known members: ${known.join(", ")}`);
+        if (!fields.includes(field.name)) report("x-runtime", field, mongodbInstead.get(field.name) ?? notRead(field.name, fields));
   }
+}
+
+function notRead(name: string, known: readonly string[]): string {
+  const near = closest(name, known);
+  if (near !== undefined) return `unknown; did you mean "${near}"?`;
+  return known.length === 0 ? "not supported" : `not supported; known members: ${known.join(", ")}`;
 }
 
 type Report = (substitute: Substitute, spot: Spot | undefined, why?: string) => void;
@@ -132,6 +152,26 @@ function checkChildSettings(settings: Spot | undefined, report: Report): void {
   };
   for (const { name, ...spot } of entriesOf(settings))
     if (Object.hasOwn(defaults, name) && plainOf(spot.tree) !== defaults[name]) report("subworkflow", spot);
+}
+
+/** Settings of a subworkflow that the runtime reads. */
+const childSettings: readonly string[] = [
+  "flow",
+  "workflow",
+  "entry",
+  "workflowRef",
+  "inputMapping",
+  "outputMapping",
+  "timeoutMs",
+  "failOnChildError",
+];
+
+/** Other settings may be for code that replaces the built-in node: only a misspelt name is reported. */
+function checkSettingNames(settings: Spot | undefined, findings: Findings): void {
+  for (const { name, ...spot } of settings === undefined ? [] : entriesOf(settings)) {
+    const near = childSettings.includes(name) ? undefined : closest(name, childSettings);
+    if (near !== undefined) findings.add("FLOW_UNKNOWN_FIELD", spot, `unknown setting "${name}"`, `did you mean "${near}"?`);
+  }
 }
 
 /** A dead letter has severity error: alerts with one of these minimum severities are sent. */

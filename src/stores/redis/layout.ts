@@ -49,8 +49,8 @@ export class Layout {
     return `${this.headOf(row)}r:${row}`;
   }
 
-  /** Another key of the record: its outcome, its ended attempts or its audit log. */
-  besideOf(id: RecordId, kind: "o" | "a" | "u"): string {
+  /** The key of one part of a record: its outcome (o), its ended attempts (a) or its audit log (u). */
+  partOf(id: RecordId, kind: "o" | "a" | "u"): string {
     const row = rowOf(id);
     return `${this.headOf(row)}${kind}:${row}`;
   }
@@ -60,8 +60,8 @@ export class Layout {
     return `${this.headOf(rowOf(id))}${index}`;
   }
 
-  /** All other keys that belong to a record, and the indexes that contain it. */
-  besideRow(row: string): string[] {
+  /** Everything that belongs to a record beside its own key: the indexes that contain it, and the keys of its parts. */
+  allBeside(row: string): string[] {
     const head = this.headOf(row);
     return [`${head}names`, `${head}over`, `${head}o:${row}`, `${head}a:${row}`, `${head}u:${row}`];
   }

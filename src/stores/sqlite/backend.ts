@@ -41,8 +41,8 @@ export async function sqliteBackend({ path, driver = chooseDriver(), clock = sys
     `SELECT ${attemptColumns} FROM onceflow_attempts WHERE scope = ? AND key = ? AND attempt > ? ORDER BY attempt LIMIT ?`,
   );
   const purge = new RecordPurge(main);
-  // The way of a flush: combined with others (joint-flush.ts) → one writer at a time (oneWriter) → retried while the file is busy.
-  /** One writer at a time in this process: while a handler's transaction is open, flushes wait here, not inside SQLite. */
+  // A flush is combined with others (joint-flush.ts), waits until no other writer of this process is active (oneWriter), and is
+  // retried while another process has the file. While a handler's transaction is open, flushes wait here, not inside SQLite.
   const oneWriter = new Gate(1);
   let forTransactions: SqliteDatabase | undefined;
 

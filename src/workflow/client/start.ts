@@ -131,10 +131,10 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   requireRuns(store);
   const create = withInputAside(createOf(request, { id: given ?? newRunId(), input, store }), store.asideBytes);
   const worker = workerOf(store);
-  const departure = await worker?.start(create);
-  if (departure === "created") return new Run(create.id, store);
-  if (departure?.why === "refused") throw departure.error;
-  if (departure?.why === "exists") return existingRun(store, create, departure.run, request);
+  const outcome = await worker?.start(create);
+  if (outcome === "created") return new Run(create.id, store);
+  if (outcome?.why === "refused") throw outcome.error;
+  if (outcome?.why === "exists") return existingRun(store, create, outcome.run, request);
   // There is no worker here, it is full, or it was interrupted: create a pending run, which any worker can claim.
   const answer = await sendSafely(store, create);
   if (worker === undefined) checkForOverdue(store, create.workflow);

@@ -3,10 +3,10 @@ import { stepDefinition } from "./define.js";
 import { registerWorkflow, type StepDefinition, stepDefinitionOf } from "./definition.js";
 import { addFormerName, type Kind } from "./registry.js";
 
-/**
- * Functions that transformed code calls. They register a function with a directive as `step()` and `workflow()` would,
- * while other code can still call the function as before.
- */
+// Functions that transformed code calls. They register a function with a directive as `step()` and `workflow()` would,
+// while other code can still call the function as before.
+
+/** The user's function. */
 type Body = (this: unknown, ...args: unknown[]) => Promise<unknown>;
 
 /** The id, or the id and then the ids that earlier versions gave the same function. */

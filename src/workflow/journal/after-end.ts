@@ -70,8 +70,9 @@ interface Writing {
 }
 
 /**
- * Writes an entry after the end and resolves to whether it was written; "retried": the run goes on, so nothing was written. Resolutions that operators sent before the end come
- * first: their mail was accepted, and the run ended without reading it.
+ * Writes the events of `decide` as an entry after the end. Resolves to true if this entry is in the journal; "retried": the run goes on, so nothing was
+ * written. Resolutions that operators sent before the end are written first, as an entry of their own: their mail was accepted, and the run ended
+ * without reading it.
  */
 export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
   let mine: string | undefined;

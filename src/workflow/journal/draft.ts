@@ -20,11 +20,11 @@ export interface Taken {
   readonly chunks: readonly Chunk[];
   /** Called when the entry is committed: start step bodies and watch children. */
   readonly starts: readonly (() => void)[];
-  readonly mail: readonly TakenIn[];
+  readonly mail: readonly ConsumedMail[];
 }
 
-/** A consumed mail, and the number of events in the draft at that time: its consequences come right after those. */
-interface TakenIn {
+/** Mail that the entry consumes. `events`: how many events were in the draft before it; those that follow from the mail come right after them. */
+interface ConsumedMail {
   readonly seq: number;
   readonly events: number;
 }
@@ -45,11 +45,11 @@ export class Draft {
   #voids: Voided[] = [];
   #chunks: Chunk[] = [];
   #consumed: number | null = null;
-  #mail: TakenIn[] = [];
+  #mail: ConsumedMail[] = [];
   #starts: (() => void)[] = [];
   #outgoing: OutgoingMail[] = [];
   #stopAt: number | undefined;
-  /** Steps whose attempt was in a rejected entry and was not written. */
+  /** Steps whose attempt was in an entry that the store rejected. */
   readonly #unbegun = new Set<string>();
   #unready: Promise<void> | undefined;
 

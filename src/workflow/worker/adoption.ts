@@ -20,8 +20,8 @@ interface Adopter {
   readonly stopped: () => boolean;
   /** False for all other runs while a suspect is here: the next renewal releases them. */
   readonly mayExecute: (id: string) => boolean;
-  /** Adopts a run that this worker owns and has read again. */
-  readonly again: (claimed: Claimed, heldAt: number) => Promise<void>;
+  /** Executes a run that this worker owns and has read again. */
+  readonly take: (claimed: Claimed, heldAt: number) => Promise<void>;
 }
 
 /**
@@ -148,7 +148,7 @@ export class Adoption {
 
   /** The previous owner wrote one more entry before it noticed that it had lost the run. If this worker still owns the run, it continues from there. */
   async reload({ id, epoch, writer }: HostedRun): Promise<void> {
-    const { host, stopped, again } = this.#adopter;
+    const { host, stopped, take } = this.#adopter;
     const read: RunRead = { run: id, isOutdated: false };
     this.#reloading.add(id);
     this.#reads.add(read);
@@ -156,7 +156,7 @@ export class Adoption {
       const now = await host.store.runs.load(id);
       if (read.isOutdated || now === undefined || hasEnded(now.run.status) || now.run.owner !== host.owner || now.run.epoch !== epoch)
         return;
-      if (!stopped()) await again({ ...now, lapsed: true }, writer.heldAt);
+      if (!stopped()) await take({ ...now, lapsed: true }, writer.heldAt);
     } catch {
       // The next renewal finds the run again.
     } finally {

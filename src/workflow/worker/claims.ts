@@ -89,7 +89,7 @@ export class Claims {
   }
 
   async #poll(): Promise<void> {
-    // The claim in progress may be for one run only.
+    // A claim in progress may be that of `claimRun`, which takes one run: it does not replace this poll.
     while (this.#claiming !== undefined) await this.claimEnds();
     try {
       await this.claim();

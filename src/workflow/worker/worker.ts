@@ -92,7 +92,7 @@ export class Worker implements Host {
       workflow: (name) => this.#workflow(name),
       stopped: () => this.#stopped,
       mayExecute: (id) => !this.#quarantine.active || this.#quarantine.holds(id),
-      again: (claimed, heldAt) => this.#take([claimed], heldAt),
+      take: (claimed, heldAt) => this.#take([claimed], heldAt),
     });
     this.#quarantine = new Quarantine({
       host: this,

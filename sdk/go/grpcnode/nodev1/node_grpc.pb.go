@@ -33,7 +33,8 @@ const (
 type NodeServiceClient interface {
 	// Calls a node with one delivery and returns the packets that it sent, or its error.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeResponse, error)
-	// The same; packets are returned while the node sends them. The last message has `done` or `error`.
+	// The same with one message for each packet, so that no message holds them all. They are sent after the node has returned and its
+	// answer is kept: all packets of a delivery are one commit of the runtime. The last message has `done` or `error`.
 	InvokeStream(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeStreamResponse], error)
 	// Whether the server accepts invocations.
 	Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (*HealthResponse, error)
@@ -104,7 +105,8 @@ func (c *nodeServiceClient) Manifest(ctx context.Context, in *ManifestRequest, o
 type NodeServiceServer interface {
 	// Calls a node with one delivery and returns the packets that it sent, or its error.
 	Invoke(context.Context, *InvokeRequest) (*InvokeResponse, error)
-	// The same; packets are returned while the node sends them. The last message has `done` or `error`.
+	// The same with one message for each packet, so that no message holds them all. They are sent after the node has returned and its
+	// answer is kept: all packets of a delivery are one commit of the runtime. The last message has `done` or `error`.
 	InvokeStream(*InvokeRequest, grpc.ServerStreamingServer[InvokeStreamResponse]) error
 	// Whether the server accepts invocations.
 	Health(context.Context, *HealthRequest) (*HealthResponse, error)

@@ -1,6 +1,6 @@
 import type { PacketClaimQuery, PacketClaims } from "../operation.js";
 import { toDead } from "./dead.js";
-import { acknowledge, beginKey, mine } from "./key.js";
+import { acknowledge, beginKey, ownsKey } from "./key.js";
 import type { PacketRow, PacketTable, QueueId } from "./table.js";
 import { Tally } from "./tally.js";
 
@@ -71,8 +71,8 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
     tally.wake(row, "dead", "joinTimeout");
     return undefined;
   }
-  const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
-  if (verdict.kind === "mine") {
+  const verdict = row.key === null ? ownsKey : beginKey(tally, row.no, row.key);
+  if (verdict.kind === "owner") {
     const claimed = { state: "due", hold: null, owner: worker, attempt: row.attempt + 1 } as const;
     table.change(row, claimed);
     return { ...row, ...claimed };

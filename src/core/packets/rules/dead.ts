@@ -1,6 +1,6 @@
 import type { Alert } from "../operation.js";
 import type { PacketNote } from "../packet.js";
-import { leave } from "./lane.js";
+import { leaveLane } from "./lane.js";
 import { rowOf } from "./row.js";
 import type { PacketChanges, PacketRow } from "./table.js";
 
@@ -18,7 +18,7 @@ export function toDead(changes: PacketChanges, row: PacketRow, why: Why): boolea
   const { table, now } = changes;
   if (row.letter === null) {
     table.remove(row);
-    leave(changes, row);
+    leaveLane(changes, row);
     return false;
   }
   const { name, retentionMs, alert } = row.letter;
@@ -32,7 +32,7 @@ export function toDead(changes: PacketChanges, row: PacketRow, why: Why): boolea
     ...(row.deadBlocks ? {} : { place: null }),
   });
   if (alert !== undefined && "note" in why) sendAlert(changes, row, alert, why.note);
-  if (!row.deadBlocks) leave(changes, row);
+  if (!row.deadBlocks) leaveLane(changes, row);
   return true;
 }
 

@@ -3,7 +3,7 @@ import type { Begin, Settlement } from "../../ledger/operation.js";
 import type { LedgerRecord, RecordId } from "../../ledger/record.js";
 import { endlessLease, type PacketKey, packetOwner } from "../packet.js";
 import { toDead } from "./dead.js";
-import { leave, untilWoken } from "./lane.js";
+import { leaveLane, untilWoken } from "./lane.js";
 import type { PacketRow } from "./table.js";
 import type { Tally } from "./tally.js";
 
@@ -11,12 +11,13 @@ import type { Tally } from "./tally.js";
 const pollMs = 5000;
 
 export type KeyVerdict =
-  | { readonly kind: "mine" | "duplicate" | "mismatch" }
+  /** owner: the packet owns its key, and may be delivered. */
+  | { readonly kind: "owner" | "duplicate" | "mismatch" }
   /** Another owner has the key. The packet is retried at `dueAt`, or earlier, if the owner is a packet and is settled. */
   | { readonly kind: "held"; readonly dueAt: number };
 
 /** Also the verdict for a packet without a key. */
-export const mine: KeyVerdict = { kind: "mine" };
+export const ownsKey: KeyVerdict = { kind: "owner" };
 
 /** Begins the key of a packet. A packet that is delivered again already owns its key. */
 export function beginKey({ table, now }: Tally, no: number, { scope, key, fingerprint, retentionMs }: PacketKey): KeyVerdict {
@@ -39,7 +40,7 @@ export function beginKey({ table, now }: Tally, no: number, { scope, key, finger
   if (next) table.putRecord(next, past);
   if (answer.kind === "started") {
     if (next) table.begun?.(no, next);
-    return mine;
+    return ownsKey;
   }
   // The running owner may still fail, so a different fingerprint counts only once the key is completed.
   if (record?.state === "running" || record?.state === "unknown") {
@@ -56,11 +57,11 @@ function nextPollAt(leaseUntil: number, now: number): number {
 /** Completes the key of a packet that is done, and acknowledges all packets that the key held. */
 export function completeKey(tally: Tally, row: PacketRow): void {
   if (row.key === null) return;
-  const wasMine = settleKey(tally, row, { state: "completed", outcome: null });
+  const wasOwner = settleKey(tally, row, { state: "completed", outcome: null });
   for (const held of tally.table.heldBy(row.key, noLimit)) {
     // The key has another owner now, which would not wake the packets that this packet held: they become due and try to
     // begin the key themselves.
-    if (!wasMine) makeDue(tally, held);
+    if (!wasOwner) makeDue(tally, held);
     else acknowledge(tally, held, differ(held.key, row.key) ? "mismatch" : "duplicate");
   }
 }
@@ -70,8 +71,8 @@ const noLimit = Number.MAX_SAFE_INTEGER;
 /** Frees the key of a packet that became a dead letter, and makes the oldest packet that the key held due. */
 export function freeKey(tally: Tally, row: PacketRow): void {
   if (row.key === null) return;
-  const wasMine = settleKey(tally, row, { state: "free", forget: true });
-  for (const held of tally.table.heldBy(row.key, wasMine ? 1 : noLimit)) makeDue(tally, held);
+  const wasOwner = settleKey(tally, row, { state: "free", forget: true });
+  for (const held of tally.table.heldBy(row.key, wasOwner ? 1 : noLimit)) makeDue(tally, held);
 }
 
 function makeDue(tally: Tally, held: PacketRow): void {
@@ -98,7 +99,7 @@ export function acknowledge(tally: Tally, row: PacketRow, why: "duplicate" | "mi
     return;
   }
   tally.table.remove(row);
-  leave(tally, row);
+  leaveLane(tally, row);
   tally.add(row, { open: -1, duplicates: 1 });
   tally.narrow(row);
   tally.wake(row, why);

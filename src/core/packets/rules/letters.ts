@@ -1,5 +1,5 @@
 import type { Alert, DeadLetter } from "../operation.js";
-import { enter, leave } from "./lane.js";
+import { enterLane, leaveLane } from "./lane.js";
 import { placePacket } from "./place.js";
 import type { PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
@@ -22,7 +22,7 @@ export function reinject(table: PacketTable, no: number, alert?: Alert): Tally |
     placePacket(tally, { ...packet, ...(reach && { reach }), lane, letter, join: row.part, delayMs: 0, claim: false }, null);
   } else {
     const alive = { state: "due", hold: null, dead: null, note: null, dueAt: tally.now, since: row.attempt, crashes: 0 } as const;
-    table.change(row, { ...alive, letter, ...(row.place === null ? enter(table, row, row.lane) : {}) });
+    table.change(row, { ...alive, letter, ...(row.place === null ? enterLane(table, row, row.lane) : {}) });
     tally.add(row, { open: 1 });
   }
   tally.finish();
@@ -42,7 +42,7 @@ export function discard(table: PacketTable, no: number): Tally | undefined {
   tally.add(row, { dead: -1 });
   tally.note(row, "discarded");
   table.remove(row);
-  leave(tally, row);
+  leaveLane(tally, row);
   tally.narrow(row);
   tally.finish();
   return tally;

@@ -1,8 +1,8 @@
 import { assert } from "../../errors/errors.js";
 import type { NewPacket, NewPart, Placed } from "../operation.js";
 import { toDead } from "./dead.js";
-import { beginKey, mine } from "./key.js";
-import { enter } from "./lane.js";
+import { beginKey, ownsKey } from "./key.js";
+import { enterLane } from "./lane.js";
 import { joinedRow } from "./release.js";
 import { rowOf } from "./row.js";
 import type { PacketRow } from "./table.js";
@@ -29,7 +29,7 @@ export function placePacket(tally: Tally, packet: NewPacket, worker: number | nu
     table.insert({ ...row, state: "part", dueAt: now + (packet.join as NewPart).waitMs });
     return { kind: "part" };
   }
-  const entered: PacketRow = { ...whole, ...enter(table, whole, whole.lane) };
+  const entered: PacketRow = { ...whole, ...enterLane(table, whole, whole.lane) };
   if (claims && entered.state === "due" && table.flowState(packet.flow) === "active") return claimAtOnce(tally, entered, worker);
   table.insert(entered);
   tally.add(entered, { open: 1 });
@@ -49,8 +49,8 @@ function claimed(tally: Tally, packet: PacketRow): Placed {
 
 function claimAtOnce(tally: Tally, row: PacketRow, worker: number): Placed {
   const { table } = tally;
-  const verdict = row.key === null ? mine : beginKey(tally, row.no, row.key);
-  if (verdict.kind === "mine") return claimed(tally, { ...row, owner: worker, attempt: 1 });
+  const verdict = row.key === null ? ownsKey : beginKey(tally, row.no, row.key);
+  if (verdict.kind === "owner") return claimed(tally, { ...row, owner: worker, attempt: 1 });
   if (verdict.kind === "held") {
     table.insert({ ...row, state: "held", hold: "key", dueAt: verdict.dueAt });
     tally.add(row, { open: 1 });

@@ -1,6 +1,6 @@
 import type { NewPart } from "../operation.js";
 import type { ExecutionNote } from "../packet.js";
-import { enter } from "./lane.js";
+import { enterLane } from "./lane.js";
 import type { Census, PacketChanges, PacketRow, PacketTable } from "./table.js";
 
 /** Ports of a node that joins, and the parts that wait at them. */
@@ -74,7 +74,7 @@ function deliver(changes: JoinChanges, { ports, parts }: WaitingJoin, empty: rea
     const [first, ...others] = rows as [PacketRow, ...PacketRow[]];
     for (const row of rows) table.remove(row);
     const joined = { ...joinedRow(first, others), state: "due", dueAt: now } as const;
-    table.insert({ ...joined, ...enter(table, joined, joined.lane) });
+    table.insert({ ...joined, ...enterLane(table, joined, joined.lane) });
     changes.note(first, "joinReleased", namesOf(first, empty));
     changes.wake(first, "due");
   }

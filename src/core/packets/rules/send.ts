@@ -18,14 +18,14 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
   const { now } = tally;
   // The sender repeats a send whose reply was lost: its packets must not be inserted a second time.
   const there = execution ? table.execution(execution.no) !== undefined : packets.some(({ no }) => table.packet(no) !== undefined);
-  if (there || hasAlerted(table, packets)) return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+  if (there || hasAlerted(table, packets)) return { kind: "packetsSent", now, placed: placesNow(table, send), ended: [] };
   if (execution && table.flowState(execution.flow) === "archived") return { kind: "archived" };
   for (const { flow } of packets) if (table.flowState(flow) === "archived") return { kind: "archived" };
   if (execution) {
     const triggered = trigger(table, execution, now);
     if (triggered.kind === "before") return { kind: "triggered", execution: triggered.execution, mismatch: triggered.mismatch };
     // The same, after the execution has ended and was purged: its key is still there.
-    if (triggered.kind === "again") return { kind: "packetsSent", now, placed: found(table, send), ended: [] };
+    if (triggered.kind === "again") return { kind: "packetsSent", now, placed: placesNow(table, send), ended: [] };
     const { no, flow, entry, input, key, retentionMs } = execution;
     const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
     table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
@@ -48,8 +48,8 @@ function hasAlerted(table: PacketTable, packets: SendPackets["packets"]): boolea
   return false;
 }
 
-/** The current states of packets that were sent before. A packet that is no longer in the store was settled. */
-export function found(table: PacketTable, { packets, worker }: Pick<SendPackets, "packets" | "worker">): Placed[] {
+/** Where packets that were sent before are now, as the answer to a repeated send. A packet that is no longer in the store was settled. */
+export function placesNow(table: PacketTable, { packets, worker }: Pick<SendPackets, "packets" | "worker">): Placed[] {
   return packets.map(({ no }) => {
     const row = table.packet(no);
     if (row === undefined || row.state === "kept") return { kind: "duplicate" };

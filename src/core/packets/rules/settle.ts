@@ -1,9 +1,9 @@
 import type { PacketAnswer, PacketOutcome, SettlePacket } from "../operation.js";
 import { toDead } from "./dead.js";
 import { completeKey, freeKey } from "./key.js";
-import { leave } from "./lane.js";
+import { leaveLane } from "./lane.js";
 import { placePacket } from "./place.js";
-import { found } from "./send.js";
+import { placesNow } from "./send.js";
 import type { PacketRow, PacketTable } from "./table.js";
 import { Tally } from "./tally.js";
 
@@ -16,7 +16,7 @@ export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAn
     // While the store knows a worker, only that worker changes its packets (a reap removes the worker together with them). So this
     // settle was applied before and its reply was lost: it must not send its packets a second time.
     if (table.worker(worker) === undefined) return { kind: "packetStale" };
-    return { kind: "packetSettled", now: table.now(), placed: found(table, settle), woken: [], ended: [] };
+    return { kind: "packetSettled", now: table.now(), placed: placesNow(table, settle), woken: [], ended: [] };
   }
   const tally = new Tally(table);
   outcome(tally, row, to, taken !== undefined);
@@ -42,7 +42,7 @@ function outcome(tally: Tally, row: PacketRow, to: PacketOutcome, isGone: boolea
       if (to.note) tally.note(row, to.note, to.about ?? null);
       if (to.keep && row.execution !== null) table.change(row, { state: "kept", owner: null, place: null });
       else if (!isGone) table.remove(row);
-      leave(tally, row);
+      leaveLane(tally, row);
       tally.add(row, { open: -1 });
       return;
     case "retry":

@@ -145,3 +145,73 @@ test("supports only http and https", async () => {
     { code: "FLOW_UNREADABLE", message: "asyncapi cannot be read: only http and https addresses are supported" },
   ]);
 });
+
+test.each([
+  ["asyncapi#/components/messages/Empty", "is a message without a payload", "add a payload, or refer to a schema"],
+  ["asyncapi#/channels/orders/messages/empty", "is a message without a payload", "add a payload, or refer to a schema"],
+  ["asyncapi#/channels/orders/publish/message", "is a message without a payload", "add a payload, or refer to a schema"],
+  ["asyncapi#/components/responses/Empty", "has no JSON content with a schema", "refer to a schema"],
+  ["asyncapi#", "is a whole document", "refer to a message or a schema in it: …#/components/…"],
+])("%s would allow every packet: an error", async (ref, problem, fix) => {
+  const empty = { title: "Empty", headers: { type: "object" } };
+  const components = { messages: { Empty: empty }, responses: { Empty: { description: "no content" } } };
+  const channels = { orders: { messages: { empty: { $ref: "#/components/messages/Empty" } }, publish: { message: empty } } };
+  const files = { "api.json": JSON.stringify({ asyncapi: "3.0.0", components, channels }) };
+  const { ok, findings } = await load("{ asyncapi: ./api.json }", ref, files);
+  expect([ok, findings]).toMatchObject([false, [{ code: "FLOW_BAD_REF", message: `"${ref}" ${problem}`, fix }]]);
+});
+
+test("a schema property named message is a schema", async () => {
+  const schema = { type: "object", properties: { message: { minLength: 1 } } };
+  const files = { "api.json": JSON.stringify({ components: { schemas: { Order: schema } } }) };
+  const { findings, packet } = await load("{ asyncapi: ./api.json }", "asyncapi#/components/schemas/Order/properties/message", files);
+  expect([findings, packet?.check("")]).toMatchObject([[], [{ pointer: "" }]]);
+});
+
+test("an empty file", async () => {
+  const { findings } = await load("{ asyncapi: ./api.yaml }", "asyncapi#/a", { "api.yaml": " \n" });
+  expect(findings).toMatchObject([{ code: "FLOW_UNREADABLE", pointer: "/externalDocs/asyncapi", message: "asyncapi is empty" }]);
+});
+
+test("nullable of OpenAPI 3.0: null is allowed beside a type, and elsewhere a warning says that it is not", async () => {
+  const properties = {
+    note: { type: "string", nullable: true },
+    size: { type: "string", enum: ["s", null], nullable: true },
+    kind: { type: "string", enum: ["a"], nullable: true },
+    other: { allOf: [{ type: "object" }], nullable: true },
+    off: { type: "string", nullable: false },
+    any: { nullable: true },
+    next: { $ref: "#/components/schemas/Order", nullable: true, maxProperties: 1, description: "d" },
+  };
+  const files = { "api.json": JSON.stringify({ openapi: "3.0.3", components: { schemas: { Order: { properties, type: "object" } } } }) };
+  const { findings, packet } = await load("{ openapi: ./api.json }", "openapi#/components/schemas/Order", files);
+  expect(findings.map(({ code, pointer }) => [code, pointer.split("/").at(-2)])).toEqual([
+    ["FLOW_IGNORED_KEYWORD", "kind"],
+    ["FLOW_IGNORED_KEYWORD", "other"],
+    ["FLOW_IGNORED_KEYWORD", "next"],
+    ["FLOW_IGNORED_KEYWORD", "next"],
+  ]);
+  const refused = Object.keys(properties).filter((name) => packet?.check({ [name]: null }).length !== 0);
+  expect(refused).toEqual(["kind", "other", "off", "next"]);
+  expect(packet?.check({ next: { a: 1, b: 2 } })).toEqual([]);
+});
+
+test("a misspelt keyword of a schema is an unknown field, other names are not", async () => {
+  const schema = {
+    tpye: "object",
+    reqired: ["id"],
+    properties: { type: { minLenght: 1 } },
+    note: "n",
+    size: 1,
+    "x-type": 1,
+    id: "order",
+    example: {},
+  };
+  const files = { "api.json": JSON.stringify({ components: { schemas: { Order: schema } } }) };
+  const { findings } = await load("{ openapi: ./api.json }", "openapi#/components/schemas/Order", files);
+  expect(findings.map(({ code, message, fix }) => [code, message, fix])).toEqual([
+    ["FLOW_UNKNOWN_FIELD", 'unknown keyword "tpye"', 'did you mean "type"?'],
+    ["FLOW_UNKNOWN_FIELD", 'unknown keyword "reqired"', 'did you mean "required"?'],
+    ["FLOW_UNKNOWN_FIELD", 'unknown keyword "minLenght"', 'did you mean "minLength"?'],
+  ]);
+});

@@ -158,6 +158,8 @@ export class External {
     if (to.url !== undefined && !allowRemote) return notLoaded(...onNetwork(name, to.url));
     const file = to.url === undefined ? to.key : `${to.url.origin}${to.url.pathname}`;
     const text = to.url === undefined ? await readText(file, limits.bytesMax) : await fetchText(to.url, limits);
+    if (typeof text === "string" && text.trim() === "")
+      return notLoaded("FLOW_UNREADABLE", `${name} is empty`, "correct the path or the file");
     if (typeof text === "string") return loadTree({ text, file }, limits, this.findings);
     const isServerPath = text.code === "FLOW_UNREADABLE" && address.startsWith("/") && !replaced;
     const fix = isServerPath ? `${text.fix}, or name a local copy: --reference ${shown(address)}=./file` : text.fix;

@@ -23,12 +23,24 @@ export function schemaOfMessage(spot: Spot, find: (ref: string, from: Spot) => T
       return { problem: "is a choice of several messages", fix: "refer to one of the messages in its oneOf" };
     const ref = childOf(at, "$ref");
     const text = textOf(ref?.tree);
-    if (ref === undefined || text === undefined) return { spot };
+    if (ref === undefined || text === undefined) return notASchema(at) ?? { spot };
     const target = find(text, ref);
     if (target === "reported" || "problem" in target) return target;
     at = target.spot;
   }
   return { problem: "is circular", fix: "replace one of the references with its target" };
+}
+
+const messages = /^\/(?:components\/messages\/[^/]+|channels\/[^/]+\/(?:messages\/[^/]+|(?:publish|subscribe)\/message(?:\/oneOf\/\d+)?))$/;
+const bodies = /^\/(?:components\/(?:requestBodies|responses)\/[^/]+|paths\/[^/]+\/[^/]+\/(?:requestBody|responses\/[^/]+))$/;
+
+/** A message without a payload or the whole document, read as a schema, would allow every packet. */
+function notASchema(at: Spot): Target | undefined {
+  if (messages.test(at.pointer)) return { problem: "is a message without a payload", fix: "add a payload, or refer to a schema" };
+  if (bodies.test(at.pointer)) return { problem: "has no JSON content with a schema", fix: "refer to a schema" };
+  const isDocument = ["asyncapi", "openapi", "swagger"].some((name) => childOf(at, name)?.tree.kind === "scalar");
+  if (at.pointer !== "" || !isDocument) return undefined;
+  return { problem: "is a whole document", fix: "refer to a message or a schema in it: …#/components/…" };
 }
 
 /** AsyncAPI 2 has `schemaFormat` beside the payload, AsyncAPI 3 `{ schemaFormat, schema }` in it. */

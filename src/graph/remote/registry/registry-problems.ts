@@ -1,3 +1,4 @@
+import { nearest } from "../../../core/errors/known-options.js";
 import type { Finding } from "../../findings/finding.js";
 import { findingCodes } from "../../findings/finding-codes.js";
 import type { FlowPlan, PlannedEdge, PlannedNode } from "../../plan/plan.js";
@@ -6,7 +7,11 @@ import type { NodeRegistry, RegistryServer } from "./load-registry.js";
 
 /** What does not fit between documents and a registry. */
 export function registryProblems({ nodes }: Pick<NodeRegistry, "nodes">, flows: readonly FlowPlan[]): readonly Finding[] {
-  return flows.flatMap((plan) => {
+  const operationIds = new Set(flows.flatMap((plan) => [...plan.nodes.values()].map(({ operationId }) => operationId)));
+  const misspelt = misspeltEntries({ nodes }, operationIds).map(({ operationId, place, meant }) =>
+    finding("FLOW_UNKNOWN_FIELD", place, `no document has node "${operationId}"`, `did you mean "${meant}"?`),
+  );
+  const unfit = flows.flatMap((plan) => {
     const planned = [...plan.nodes.values()];
     const clashes = planned.flatMap((node): Finding[] => {
       const server = nodes.get(node.operationId)?.server;
@@ -22,6 +27,15 @@ export function registryProblems({ nodes }: Pick<NodeRegistry, "nodes">, flows: 
       return [finding("FLOW_UNSUPPORTED", place, message, "add it to the registry, or pass its code to the runtime (`nodes`)")];
     });
     return [...clashes, ...homeless];
+  });
+  return [...misspelt, ...unfit];
+}
+
+/** Nodes of the registry that no document has, and whose name is nearly that of a node: the entry would silently have no effect. */
+export function misspeltEntries({ nodes }: Pick<NodeRegistry, "nodes">, operationIds: ReadonlySet<string>) {
+  return [...nodes.values()].flatMap(({ operationId, place }) => {
+    const meant = operationIds.has(operationId) ? undefined : nearest(operationId, [...operationIds]);
+    return meant === undefined ? [] : [{ operationId, place, meant }];
   });
 }
 

@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { ConfigurationError, InvalidInputError } from "../../../core/errors/errors.js";
-import { nearest } from "../../../core/errors/known-options.js";
 import { findingText } from "../../findings/finding.js";
 import type { FlowSource } from "../../load/load-flows.js";
 import type { BaseNode } from "../../node/node.js";
@@ -10,7 +9,7 @@ import { NodeClient } from "../client/node-client.js";
 import type { NodeClientOptions } from "../client/options.js";
 import { addressOf } from "./document-address.js";
 import { loadRegistry, type NodeRegistry, type RegistryServer } from "./load-registry.js";
-import { edgeWithOtherProtocol } from "./registry-problems.js";
+import { edgeWithOtherProtocol, misspeltEntries } from "./registry-problems.js";
 
 /** A node server that this runtime calls, and the nodes that it should have. */
 export interface RemoteServer {
@@ -53,14 +52,11 @@ export class RemoteNodes {
     return this.#work.get(node);
   }
 
-  /** Nodes of the registry that no document has, and whose name is nearly that of a node: the entry would silently have no effect. */
   misspelt(operationIds: ReadonlySet<string>): readonly string[] {
-    return [...(this.#registry?.nodes.values() ?? [])].flatMap(({ operationId, place: { file, line, column } }) => {
-      const meant = operationIds.has(operationId) ? undefined : nearest(operationId, [...operationIds]);
-      return meant === undefined
-        ? []
-        : [`the registry has node "${operationId}" (${file}:${line}:${column}), which no document has; did you mean "${meant}"?`];
-    });
+    return misspeltEntries({ nodes: this.#registry?.nodes ?? new Map() }, operationIds).map(
+      ({ operationId, place: { file, line, column }, meant }) =>
+        `the registry has node "${operationId}" (${file}:${line}:${column}), which no document has; did you mean "${meant}"?`,
+    );
   }
 
   close(): void {

@@ -1,5 +1,6 @@
 import { ConfigurationError } from "../../../core/errors/errors.js";
 import { type Finding, findingText } from "../../findings/finding.js";
+import type { FindingCode } from "../../findings/finding-codes.js";
 import { type FlowSource, type LoadOptions, loadFlows, loadOptionsOf } from "../../load/load-flows.js";
 import { type GivenNode, type NodesOption, nodesOf } from "../../node/given-nodes.js";
 import { BaseNode, type FlowNode } from "../../node/node.js";
@@ -74,18 +75,16 @@ async function loadPlans(document: FlowSource, options: LoadOptions): Promise<re
   const { ok, flows, findings } = await loadFlows(document, loadOptionsOf(options));
   const errors = findings.filter(({ severity }) => severity === "error").map(findingText);
   if (!ok) throw new ConfigurationError(`[onceflow] a flow document cannot be run:\n${errors.join("\n")}`, { code: "FLOW_INVALID" });
-  warnOfUnknownFields(findings);
+  // An unknown field may be a typo, whose setting would silently have no effect.
+  warn(findings, ["FLOW_UNKNOWN_FIELD"], "ONCEFLOW_UNKNOWN_FIELD", "a flow document has unknown fields, which have no effect");
+  const unchecked: readonly FindingCode[] = ["FLOW_REMOTE_NOT_LOADED", "FLOW_IGNORED_KEYWORD"];
+  warn(findings, unchecked, "ONCEFLOW_PACKETS_NOT_CHECKED", "packets are not checked against everything that a flow document asks for");
   return flows;
 }
 
-/** An unknown field may be a typo, whose setting would silently have no effect. */
-function warnOfUnknownFields(findings: readonly Finding[]): void {
-  const unknown = findings.filter(({ code }) => code === "FLOW_UNKNOWN_FIELD").map(findingText);
-  if (unknown.length === 0) return;
-  process.emitWarning(`[onceflow] a flow document has unknown fields, which have no effect:\n${unknown.join("\n")}`, {
-    type: "OnceflowWarning",
-    code: "ONCEFLOW_UNKNOWN_FIELD",
-  });
+function warn(findings: readonly Finding[], codes: readonly FindingCode[], code: string, message: string): void {
+  const found = findings.filter((finding) => codes.includes(finding.code)).map(findingText);
+  if (found.length > 0) process.emitWarning(`[onceflow] ${message}:\n${found.join("\n")}`, { type: "OnceflowWarning", code });
 }
 
 type WorkOf = (node: PlannedNode) => FlowNode | undefined;

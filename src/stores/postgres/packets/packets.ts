@@ -35,14 +35,14 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
   const doubts = new Doubts();
   /** One flush at a time: a statement of a second flush would run inside the first one's transaction. */
   const oneFlush = new Gate(1);
-  const reading: PacketConnection = { client: pool, schema, prepared: false };
-  const asking = <T>(what: string, work: () => Promise<T>): Promise<T> =>
+  const poolConnection: PacketConnection = { client: pool, schema, prepared: false };
+  const explained = <T>(what: string, work: () => Promise<T>): Promise<T> =>
     work().catch((error: unknown) => {
       throw explain(error, what);
     });
   /** Runs `work` on a connection that is not used for anything else meanwhile. */
-  const alone = <T>(what: string, work: (connection: PacketConnection) => Promise<T>): Promise<T> =>
-    asking(what, async () => {
+  const onOwnConnection = <T>(what: string, work: (connection: PacketConnection) => Promise<T>): Promise<T> =>
+    explained(what, async () => {
       const client = await queue.connect();
       let broken: Error | undefined;
       const onError = (error: Error) => {
@@ -65,10 +65,10 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     // A worker that claims will soon settle.
     flusher.connect();
     const doubtful = doubts.of(query.worker);
-    if (doubtful.length > 0) await alone("a claim", (connection) => giveBack(connection, query.worker, doubtful));
+    if (doubtful.length > 0) await onOwnConnection("a claim", (connection) => giveBack(connection, query.worker, doubtful));
     const no = doubts.next();
     try {
-      return await alone("a claim", (connection) => claimPackets(connection, query, no));
+      return await onOwnConnection("a claim", (connection) => claimPackets(connection, query, no));
     } catch (error) {
       // Even if its last statement wrote nothing: earlier statements may have claimed packets.
       doubts.add(query.worker, no);
@@ -79,23 +79,23 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
   const packets: PacketBackend = {
     flush: (operations) =>
       oneFlush.run(() => flusher.run("a flush of packets", (client) => flushPackets({ client, schema, prepared: true }, operations))),
-    join: ({ leaseMs }) => alone("a join", (connection) => joinWorkers(connection, leaseMs)),
-    renew: (worker, leaseMs) => alone("a renewal", (connection) => renewWorker(connection, worker, leaseMs)),
-    leave: (worker) => alone("a leave", (connection) => leaveWorkers(connection, worker)),
+    join: ({ leaseMs }) => onOwnConnection("a join", (connection) => joinWorkers(connection, leaseMs)),
+    renew: (worker, leaseMs) => onOwnConnection("a renewal", (connection) => renewWorker(connection, worker, leaseMs)),
+    leave: (worker) => onOwnConnection("a leave", (connection) => leaveWorkers(connection, worker)),
     claim,
     sendWithin: (tx, send) => sendWithin(tx, schema, send),
-    reinject: (no, alert) => alone("a re-injection", (connection) => reinjectLetter(connection, no, alert)),
-    discard: (no) => alone("a discard", (connection) => discardLetter(connection, no)),
-    packet: (no) => asking("a read", () => list.readPacket(reading, no)),
-    deadLetters: (query) => asking("a listing", () => list.deadLetters(reading, query)),
-    execution: (no) => asking("a read", () => list.readExecution(reading, no)),
-    executions: (query) => asking("a listing", () => list.listExecutions(reading, query)),
-    notes: (execution, limit) => asking("a read", () => list.readNotes(reading, execution, limit)),
-    packetsOf: (execution, limit) => asking("a read", () => list.packetsOf(reading, execution, limit)),
-    counts: () => asking("a count", () => list.readCounts(reading)),
-    flowState: (flow) => asking("a read", () => list.readFlowState(reading, flow)),
-    setFlowState: (flow, state) => alone("a change of a flow", (connection) => setFlowState(connection, flow, state)),
-    purge: (limit) => alone("a purge", (connection) => purgePackets(connection, limit)),
+    reinject: (no, alert) => onOwnConnection("a re-injection", (connection) => reinjectLetter(connection, no, alert)),
+    discard: (no) => onOwnConnection("a discard", (connection) => discardLetter(connection, no)),
+    packet: (no) => explained("a read", () => list.readPacket(poolConnection, no)),
+    deadLetters: (query) => explained("a listing", () => list.deadLetters(poolConnection, query)),
+    execution: (no) => explained("a read", () => list.readExecution(poolConnection, no)),
+    executions: (query) => explained("a listing", () => list.listExecutions(poolConnection, query)),
+    notes: (execution, limit) => explained("a read", () => list.readNotes(poolConnection, execution, limit)),
+    packetsOf: (execution, limit) => explained("a read", () => list.packetsOf(poolConnection, execution, limit)),
+    counts: () => explained("a count", () => list.readCounts(poolConnection)),
+    flowState: (flow) => explained("a read", () => list.readFlowState(poolConnection, flow)),
+    setFlowState: (flow, state) => onOwnConnection("a change of a flow", (connection) => setFlowState(connection, flow, state)),
+    purge: (limit) => onOwnConnection("a purge", (connection) => purgePackets(connection, limit)),
     watch: (changed) => watch.watch(() => changed()),
   };
   return {

@@ -29,13 +29,13 @@ export async function appendAudit(connection: Connection, layout: Layout, entrie
   const items = entries.map(({ owner, answer, attempt, ...id }) => ({
     key: layout.recordOf(id),
     args: [JSON.stringify([owner, answer, attempt])],
-    also: [layout.besideOf(id, "u")],
+    also: [layout.partOf(id, "u")],
   }));
   await askScript(connection, appending, items, { what: "an audit entry" });
 }
 
 export async function readAudit(connection: Connection, layout: Layout, { scope, key }: RecordId, limit: number): Promise<AuditedEntry[]> {
-  const item = { key: layout.besideOf({ scope, key }, "u"), args: [String(limit)] };
+  const item = { key: layout.partOf({ scope, key }, "u"), args: [String(limit)] };
   const [result] = await askScript(connection, reading, [item], { what: "a read" });
   return ((result as ScriptResult).reply as string[]).map((text) => {
     const entry = text.indexOf("[");

@@ -78,15 +78,15 @@ function keysBeside(layout: Layout, operation: Operation): string[] {
       return [
         layout.indexOf(operation, "names"),
         layout.indexOf(operation, "over"),
-        layout.besideOf(operation, "o"),
-        layout.besideOf(operation, "a"),
+        layout.partOf(operation, "o"),
+        layout.partOf(operation, "a"),
       ];
     case "settle":
     case "resolve": {
       const { to } = operation;
       const erase = operation.verb === "resolve" && operation.erase === true;
       const aside = erase || Buffer.byteLength(outcomeOf(to) ?? "") > shortBytesMax;
-      return [...(to.state === "unknown" ? [] : [layout.indexOf(operation, "over")]), ...(aside ? [layout.besideOf(operation, "o")] : [])];
+      return [...(to.state === "unknown" ? [] : [layout.indexOf(operation, "over")]), ...(aside ? [layout.partOf(operation, "o")] : [])];
     }
     case "renew":
       return [];

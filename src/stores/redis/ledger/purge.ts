@@ -103,7 +103,7 @@ async function overRows({ connection, layout }: PurgedStore, until: string, limi
 
 async function purgeRows({ connection, layout }: PurgedStore, rows: readonly string[], until: string): Promise<number> {
   if (rows.length === 0) return 0;
-  const items = rows.map((row) => ({ key: layout.recordOfRow(row), args: [until], also: layout.besideRow(row) }));
+  const items = rows.map((row) => ({ key: layout.recordOfRow(row), args: [until], also: layout.allBeside(row) }));
   const results = await callScript(connection, await connection.link(), purging, items, { what });
   // Records of a slot that is being moved are purged after the move. The others do not wait for them.
   return results.reduce((sum, one) => {

@@ -22,7 +22,7 @@ const readingAttempts = forEachKey(
 
 /** Reads records in the order of `ids`; undefined for a record that does not exist. */
 export async function readRecords(connection: Connection, layout: Layout, ids: readonly RecordId[]): Promise<(Reading | undefined)[]> {
-  const items = ids.map((id) => ({ key: layout.recordOf(id), args: [], also: [layout.besideOf(id, "o")] }));
+  const items = ids.map((id) => ({ key: layout.recordOf(id), args: [], also: [layout.partOf(id, "o")] }));
   const results = await askScript(connection, reading, items, { what: "a read" });
   return results.map(({ now, reply }, i) =>
     Array.isArray(reply) ? { record: toRecord(ids[i] as RecordId, reply as Fields), now } : undefined,
@@ -30,7 +30,7 @@ export async function readRecords(connection: Connection, layout: Layout, ids: r
 }
 
 export async function readAttempts(connection: Connection, layout: Layout, query: AttemptsQuery): Promise<AttemptEntry[]> {
-  const item = { key: layout.besideOf(query, "a"), args: [String(query.afterAttempt), String(query.limit)] };
+  const item = { key: layout.partOf(query, "a"), args: [String(query.afterAttempt), String(query.limit)] };
   const [result] = await askScript(connection, readingAttempts, [item], { what: "a read" });
   return ((result as ScriptResult).reply as string[]).map(toEntry);
 }

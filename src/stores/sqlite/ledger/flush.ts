@@ -34,8 +34,8 @@ export class Flush {
     const { fresh, settles, others } = this.#classify(operations, verdicts);
     const writes = fresh.length + settles.length + others.length;
     if (writes === 0) return verdicts;
-    const done = writes === 1 ? this.#alone(fresh[0], settles[0], verdicts) : this.#together(fresh, settles, others, verdicts);
-    if (!done) this.#oneByOne([...fresh, ...settles, ...others], verdicts);
+    const done = writes === 1 ? this.#writeSingle(fresh[0], settles[0], verdicts) : this.#writeTogether(fresh, settles, others, verdicts);
+    if (!done) this.#writeOneByOne([...fresh, ...settles, ...others], verdicts);
     return verdicts;
   }
 
@@ -64,7 +64,7 @@ export class Flush {
   }
 
   /** A single statement, which is its own transaction. Returns false for any other operation, and if another process was faster. */
-  #alone(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
+  #writeSingle(fresh: Indexed<Begin> | undefined, settle: Indexed<Settle> | undefined, verdicts: Verdicted[]): boolean {
     if (fresh) {
       const now = this.#records.now();
       if (!this.#quick.beginOne(fresh[1], now)) return false;
@@ -76,8 +76,8 @@ export class Flush {
     return true;
   }
 
-  /** Returns false if another process was faster with one of them: then all of it is rolled back. */
-  #quickly(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
+  /** The quick statements. Returns false if another process was faster with one of the records: then all of it is rolled back. */
+  #writeQuick(fresh: readonly Indexed<Begin>[], settles: readonly Indexed<Settle>[], verdicts: Verdicted[]): boolean {
     const now = this.#records.now();
     const begun = this.#quick.begin(
       fresh.map(([, begin]) => begin),
@@ -94,7 +94,7 @@ export class Flush {
     return true;
   }
 
-  #together(
+  #writeTogether(
     fresh: readonly Indexed<Begin>[],
     settles: readonly Indexed<Settle>[],
     others: readonly Indexed<Operation>[],
@@ -102,19 +102,19 @@ export class Flush {
   ): boolean {
     return this.#transactions.write(
       () => {
-        if (!this.#quickly(fresh, settles, verdicts)) return false;
-        this.#apply(others, verdicts);
+        if (!this.#writeQuick(fresh, settles, verdicts)) return false;
+        this.#applyAll(others, verdicts);
         return true;
       },
       (done) => done,
     );
   }
 
-  #oneByOne(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
-    this.#transactions.write(() => this.#apply(operations, verdicts));
+  #writeOneByOne(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
+    this.#transactions.write(() => this.#applyAll(operations, verdicts));
   }
 
-  #apply(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
+  #applyAll(operations: readonly Indexed<Operation>[], verdicts: Verdicted[]): void {
     if (operations.length === 0) return;
     const now = this.#records.now();
     for (const [i, operation] of operations) verdicts[i] = this.#records.apply(operation, now);

@@ -26,8 +26,9 @@ export interface PacketsOptions {
   readonly watching: RunWatch;
   /** Runs `work` in one transaction with other flushes that are waiting. */
   readonly flushing: <T>(work: () => T) => Promise<T>;
-  /** Runs `work` after earlier writes of this process. All three retry while the file is busy. */
+  /** Runs `work` after earlier writes of this process. */
   readonly writing: <T>(work: () => T) => Promise<T>;
+  /** Runs `work` at once. Like the two above, it retries while the file is busy. */
   readonly reading: <T>(work: () => T) => Promise<T>;
 }
 
