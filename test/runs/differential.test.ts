@@ -249,7 +249,12 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
   }
 
   async function aimed(model: RunBackend, operation: RunOperation): Promise<RunOperation> {
-    if (operation.verb === "act") return aimedAct(operation, await model.load(operation.id));
+    if (operation.verb === "act") {
+      // A continuation of any other run is refused.
+      const over = operation.change.kind === "reopen" ? await model.list({ status: "failed", limit: 1 }) : [];
+      const id = over[0]?.id ?? operation.id;
+      return aimedAct({ ...operation, id }, await model.load(id));
+    }
     if (operation.verb !== "append" && operation.verb !== "appendLate") return operation;
     const found = await model.load(operation.id);
     const epoch = Math.max(0, (found?.run.epoch ?? 1) + operation.epoch);
@@ -343,13 +348,16 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
         const operations: RunOperation[] = [];
         const used = new Set<string>();
         for (const asked of one.flush) {
-          const both = await touched(model, asked);
+          const operation = await aimed(model, asked);
+          const both = await touched(model, operation);
           if ([...both].some((each) => used.has(each))) continue;
           for (const each of both) used.add(each);
-          operations.push(await aimed(model, asked));
+          operations.push(operation);
         }
         assert.deepEqual(unnumbered(await runs.flush(operations)), unnumbered(await model.flush(operations)));
       }
+      // The next step may hide a difference.
+      assert.deepEqual(await runs.list({ limit: 100 }), await model.list({ limit: 100 }));
     }
     await expectEqual(model);
   }

@@ -154,8 +154,11 @@ class World {
     };
   }
 
-  #act(family: string, id: string): Act {
+  /** Most actions are about a run that has ended, so that most continuations and removals are done. */
+  #act(family: string, any: string): Act {
     const random = this.#random;
+    const over = [...this.#memory.runs.values()].filter((run) => run.id.startsWith(family) && run.endedAt !== null);
+    const id = over.length > 0 && random.chance(0.8) ? random.pick(over).id : any;
     const { epoch, seq } = this.#place(id);
     this.#actions += 1;
     // Some actions are sent again, perhaps with another change.
@@ -172,7 +175,7 @@ class World {
   #change(family: string, id: string, seq: number): ActionChange {
     const random = this.#random;
     const token = () => family + random.pick(names);
-    switch (random.pick(["send", "reopen", "reopen", "remove", "start"] as const)) {
+    switch (random.pick(["send", "reopen", "reopen", "reopen", "reopen", "remove", "start"] as const)) {
       case "send":
         return {
           ...{ kind: "send", mail: this.#letter(id) },
