@@ -52,8 +52,8 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
       arbitrary: fc.record(
         {
           kind: fc.constant("release" as const),
-          wakeAt: fc.option(instant),
-          status: fc.constantFrom("running", "unknown", "diverged", "parked", "paused"),
+          wakeAt: fc.option(instant, { freq: 1 }),
+          status: fc.constantFrom("running", "unknown", "diverged", "parked", "paused", "paused"),
           trouble: maybe,
           avoid: fc.record({ workers: fc.subarray(["one", "two", 'd"\\,{}']), until: instant }),
           seen: fc.integer({ min: 0, max: 4 }),
