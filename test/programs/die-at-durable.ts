@@ -9,7 +9,7 @@ export function dieAtDurable(point: "before" | "after", nth = 1): { arm(): void 
     writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE|WITH .*(INSERT INTO|UPDATE|DELETE FROM) )/s.test(sql);
   const watcher: StatementWatcher = {
     before(sql) {
-      if (/^BEGIN( IMMEDIATE|[^;]*;)/.test(sql)) writing = true;
+      if (/^BEGIN( IMMEDIATE| ISOLATION LEVEL READ COMMITTED$|[^;]*;)/.test(sql)) writing = true;
       if (!armed || !isDurable(sql)) return;
       moments += 1;
       if (point === "before" && moments === nth) process.kill(process.pid, "SIGKILL");
