@@ -15,6 +15,7 @@ import type {
   StartRun,
   Then,
 } from "../../src/core/runs/operation.js";
+import type { RunStatus } from "../../src/core/runs/run.js";
 import type { Backend } from "../../src/core/store/store.js";
 import { memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
 import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
@@ -52,8 +53,8 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
       arbitrary: fc.record(
         {
           kind: fc.constant("release" as const),
-          wakeAt: fc.option(instant),
-          status: fc.constantFrom("running", "unknown", "diverged", "parked", "paused"),
+          wakeAt: fc.option(instant, { freq: 1 }),
+          status: fc.constantFrom("running", "unknown", "diverged", "parked", "paused", "paused"),
           trouble: maybe,
           avoid: fc.record({ workers: fc.subarray(["one", "two", 'd"\\,{}']), until: instant }),
           seen: fc.integer({ min: 0, max: 4 }),
@@ -248,12 +249,26 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
     return new Set([operation.id, ...parents.filter((each) => typeof each === "string"), ...tokens, ...logged]);
   }
 
+  /** The newest run with the first of these statuses that a run has. */
+  async function oneOf(model: RunBackend, statuses: readonly RunStatus[]): Promise<string | undefined> {
+    for (const status of statuses) {
+      const [run] = await model.list({ status, limit: 1 });
+      if (run !== undefined) return run.id;
+    }
+    return undefined;
+  }
+
   async function aimed(model: RunBackend, operation: RunOperation): Promise<RunOperation> {
     if (operation.verb === "act") {
-      // A continuation of any other run is refused.
-      const over = operation.change.kind === "reopen" ? await model.list({ status: "failed", limit: 1 }) : [];
-      const id = over[0]?.id ?? operation.id;
+      // A continuation and a removal of any other run are refused, and mail for an existing run is more interesting.
+      const over = ["failed", "completed", "cancelled"] as const;
+      const wanted = { reopen: over, remove: over, send: ["paused", "running"], start: [] } as const;
+      const id = (await oneOf(model, wanted[operation.change.kind])) ?? operation.id;
       return aimedAct({ ...operation, id }, await model.load(id));
+    }
+    if (operation.verb === "send" && operation.key === "k1") {
+      const paused = await oneOf(model, ["paused"]);
+      return paused === undefined ? operation : { ...operation, to: { run: paused } };
     }
     if (operation.verb !== "append" && operation.verb !== "appendLate") return operation;
     const found = await model.load(operation.id);

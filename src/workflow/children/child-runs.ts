@@ -163,8 +163,11 @@ export class ChildRuns {
     child.delayed = undefined;
   }
 
-  resume(): void {
-    for (const child of this.#children.values()) if (child.named) this.#watch.look(child);
+  /** `wasRetried`: a child that ended while the run had ended sent no mail. */
+  resume(wasRetried: boolean): void {
+    for (const child of this.#children.values())
+      if (child.named) this.#watch.look(child);
+      else if (wasRetried && !child.ended) void this.#watch.lookForEnd(child);
   }
 
   /** Journals that this run waits, so that runs which wait for it can detect a cycle: see `findCycle`. */

@@ -88,6 +88,28 @@ export class ChildWatch {
     if (child.created && !this.#watched.has(child)) void this.#watch(child);
   }
 
+  /**
+   * For an own child of a run that was retried: the child may have ended while this run had ended, and then sent no mail. The run does not rest until that is
+   * known.
+   */
+  async lookForEnd(child: Child): Promise<void> {
+    const { store } = this.#run;
+    child.looked = false;
+    while (!this.#run.gone && !child.ended && !child.looked) {
+      const read = await store.runs.read(child.run).then(
+        (run) => ({ run }),
+        () => undefined,
+      );
+      if (this.#run.gone) return;
+      if (read === undefined) await new Promise<void>((go) => void store.clock.after(pollMs, go));
+      else {
+        if (read.run === undefined || hasEnded(read.run.status)) await this.#endByMail(child, read.run);
+        child.looked = true;
+        this.#run.touch();
+      }
+    }
+  }
+
   async #watch(child: Child): Promise<void> {
     const { store, arrivals } = this.#run;
     this.#watched.add(child);
@@ -126,7 +148,7 @@ export class ChildWatch {
   async #judge(child: Child, run: RunRecord | undefined): Promise<void> {
     const { store, id } = this.#run;
     if (child.ended) return;
-    if (run === undefined) return await this.#endRemoved(child);
+    if (run === undefined) return await this.#endByMail(child, undefined);
     if (run.parent === id) {
       child.isOwnChild = true;
       this.#options.onOwn(child);
@@ -136,13 +158,16 @@ export class ChildWatch {
     }
   }
 
-  /** The run was removed after its end. If it was a child of this run, mail about its end was written together with the end. */
-  async #endRemoved(child: Child): Promise<void> {
+  /** The run has ended, or was removed after its end. If mail about its end was written together with the end, that counts. */
+  async #endByMail(child: Child, run: RunRecord | undefined): Promise<void> {
     const { store, id, mailbox } = this.#run;
     const mail = await store.runs.mail(id, mailbox.heard).catch(() => undefined);
     if (mail === undefined || this.#run.gone) return;
     mailbox.receive(mail);
-    if (!child.ended) this.#options.onEnd(child, JSON.stringify(["absent", null]));
+    if (child.ended) return;
+    const output = run === undefined ? null : await loadAside(store, child.run, run.output).catch(() => undefined);
+    if (output !== undefined && !this.#run.gone && !child.ended)
+      this.#options.onEnd(child, JSON.stringify([run?.status ?? "absent", output]));
   }
 
   #waitedMs({ awaitedAt, awaited, ended, isOwnChild }: Child): number {

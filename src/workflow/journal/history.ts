@@ -40,6 +40,8 @@ export class History {
   parked: number | undefined;
   /** How often a request was renewed by retries, by its id: see `renewedId`. */
   readonly renewals = new Map<string, number>();
+  /** The run had ended, and was continued. */
+  wasRetried = false;
   /** The runs from which the beginning was copied. */
   lineage = new Lineage();
   /** When the code started: the first event of the first entry has this time. */
@@ -57,6 +59,7 @@ export class History {
   constructor(entries: readonly JournalEntry[]) {
     const decoded = entries.map((entry) => decodeEvents(entry.events));
     const retried = decoded.some((events) => events.some(({ type }) => type === "retry"));
+    this.wasRetried = retried;
     for (const events of retried ? entriesWithoutRetried(decoded) : decoded) this.#read(events);
     if (retried) this.looseFrom = lower(this.looseFrom, looseSinceRetry(decoded.flat()));
   }

@@ -1,6 +1,6 @@
 import { open, type Store } from "onceflow";
 import type { PacketOperation } from "../../../src/core/packets/operation.js";
-import { type StatementWatcher, watchMongo, watchStatements } from "../../programs/watch-statements.js";
+import { dieAtDurable } from "../../programs/die-at-durable.js";
 
 /** Does one operation on packets and dies by SIGKILL, before or after one of its durable writes. */
 export interface PacketDoom {
@@ -23,7 +23,7 @@ const { url, act, point, nth = 1 } = JSON.parse(process.argv[2] ?? "") as Packet
 const queues = [{ flow: "flow", queue: "edge", limit: 10 }];
 
 process.on("disconnect", () => process.exit());
-const dooming = dieAtDurable();
+const dooming = dieAtDurable(point, nth);
 const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
 dooming.arm();
 await perform(store);
@@ -60,32 +60,4 @@ async function perform({ packets, commit }: Store): Promise<unknown> {
       return await commit({ packet: { verb: "settlePacket", no, worker, attempt, to, packets: [], outputs: [] } });
     }
   }
-}
-
-/** Kills the process at a durable write: the COMMIT of a transaction that may write, or a writing statement outside of a transaction. */
-function dieAtDurable(): { arm(): void } {
-  let armed = false;
-  let writing = false;
-  let moments = 0;
-  const isDurable = (sql: string) =>
-    writing ? sql === "COMMIT" : /^(INSERT|UPDATE|DELETE|WITH .*(INSERT INTO|UPDATE|DELETE FROM) )/s.test(sql);
-  const watcher: StatementWatcher = {
-    before(sql) {
-      if (/^BEGIN( IMMEDIATE|[^;]*;)/.test(sql)) writing = true;
-      if (!armed || !isDurable(sql)) return;
-      moments += 1;
-      if (point === "before" && moments === nth) process.kill(process.pid, "SIGKILL");
-    },
-    after(sql) {
-      if (armed && point === "after" && moments === nth && isDurable(sql)) process.kill(process.pid, "SIGKILL");
-      if (sql === "COMMIT" || sql === "ROLLBACK") writing = false;
-    },
-  };
-  watchStatements(watcher);
-  watchMongo(watcher);
-  return {
-    arm() {
-      armed = true;
-    },
-  };
 }

@@ -90,7 +90,8 @@ function newDeadline({ createdAt, deadlineAt, stopAt }: RunState, now: number): 
 }
 
 /**
- * The mail that has reported the end of the run to its parent, if the parent has not read it. A parent in the memory of a worker may have read it
+ * The mail that has reported the end of the run to its parent, if the parent has not read it. It is withdrawn from a parent that has ended, too: that one may be
+ * continued later. A parent in the memory of a worker may have read it
  * without having consumed it yet: that worker's next entry would contain a failure that is withdrawn here.
  */
 function mailToParent(
@@ -101,7 +102,6 @@ function mailToParent(
   const seq = parent === undefined ? undefined : table.mailSeq(parent.id, childKey(id));
   if (parent === undefined || seq === undefined) return undefined;
   if (seq <= parent.consumed) return { because: "parentTook", parent: parent.id };
-  if (hasEnded(parent.status)) return undefined;
   return parent.owner === null ? { parent: parent.id, seq } : { because: "parentReads", parent: parent.id };
 }
 

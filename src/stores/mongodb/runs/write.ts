@@ -80,8 +80,9 @@ async function insertMail(collections: Collections, { mail }: RunChanges, number
 async function withdrawMail({ mail }: Collections, { withdrawn }: RunChanges, numberOf: NumberOf, options: SessionOption): Promise<void> {
   for (const { run, seq, key } of withdrawn) {
     const no = numberOf(run);
-    const former = await mail.findOneAndDelete({ run: no, seq }, options);
+    const former = await mail.findOne({ run: no, seq }, options);
     assert(former !== null, "mail that is withdrawn was read in the same transaction");
+    await mail.deleteOne({ _id: former._id }, options);
     await mail.insertOne({ ...former, _id: mailId(no, key), kind: "withdrawn", payload: null }, options);
   }
 }
