@@ -163,11 +163,12 @@ export class ChildRuns {
     child.delayed = undefined;
   }
 
-  /** `wasRetried`: a child that ended while the run had ended sent no mail. */
-  resume(wasRetried: boolean): void {
+  /** `retried`: what the last retry of this run has continued; undefined if it never was. A child that ended while the run had ended sent no mail. */
+  resume(retried: readonly string[] | undefined): void {
     for (const child of this.#children.values())
       if (child.named) this.#watch.look(child);
-      else if (wasRetried && !child.ended) void this.#watch.lookForEnd(child);
+      // A child that is retried together with this run is still failed for a moment, and then reports its end.
+      else if (retried?.includes(child.request) === false && !child.ended) void this.#watch.lookForEnd(child);
   }
 
   /** Journals that this run waits, so that runs which wait for it can detect a cycle: see `findCycle`. */

@@ -230,7 +230,7 @@ export class Execution implements WorkflowContext {
     if (isOver) this.calls.resumeEnded(this.attempts, awaited);
     else this.calls.resume(this.attempts);
     this.hooks.resume();
-    this.children.resume(this.#history.wasRetried);
+    this.children.resume(this.#history.retried);
     this.mailbox.open();
     this.fireTimers();
   }

@@ -40,8 +40,8 @@ export class History {
   parked: number | undefined;
   /** How often a request was renewed by retries, by its id: see `renewedId`. */
   readonly renewals = new Map<string, number>();
-  /** The run had ended, and was continued. */
-  wasRetried = false;
+  /** What the last retry has continued. Undefined: the run was never retried. */
+  retried: readonly string[] | undefined;
   /** The runs from which the beginning was copied. */
   lineage = new Lineage();
   /** When the code started: the first event of the first entry has this time. */
@@ -59,7 +59,6 @@ export class History {
   constructor(entries: readonly JournalEntry[]) {
     const decoded = entries.map((entry) => decodeEvents(entry.events));
     const retried = decoded.some((events) => events.some(({ type }) => type === "retry"));
-    this.wasRetried = retried;
     for (const events of retried ? entriesWithoutRetried(decoded) : decoded) this.#read(events);
     if (retried) this.looseFrom = lower(this.looseFrom, looseSinceRetry(decoded.flat()));
   }
@@ -152,6 +151,7 @@ export class History {
 
   /** The retried steps have all their retries again. */
   #noteRetry(retry: Retry): void {
+    this.retried = retry.cuts;
     for (const id of retry.renewed) this.renewals.set(id, (this.renewals.get(id) ?? 0) + 1);
     for (const id of retry.cuts) this.attempts.get(id)?.push(retry);
   }

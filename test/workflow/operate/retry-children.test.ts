@@ -1,6 +1,7 @@
 import { FatalError, step, workflow } from "onceflow/workflow";
 import { getRun, readOperatorLog, retryRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
+import { gate } from "../../kit/gate.js";
 import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { untilReleased, untilStatus } from "../scene.js";
@@ -79,5 +80,34 @@ onStores("a child run that has failed", everyStore, (test) => {
     const third = await scene.work({ workflows: [parent] });
     expect(await getRun("p-1", { store: third.store }).returnValue).toBe("the child has charged");
     expect(bank).toMatchObject({ calls: 2, charges: 1 });
+  });
+});
+
+onStores("a child run that ends while its parent has ended", everyStore, (test) => {
+  test("is found by the parent when that is retried", async ({ scene }) => {
+    const bank = { isDown: true };
+    const opened = gate();
+    const charge = step("charge", async () => {
+      if (bank.isDown) throw new FatalError("the bank is down");
+      return "charged";
+    });
+    const slow = step("slow", async () => {
+      await opened.opened;
+      return "packed";
+    });
+    const child = workflow(scene.name("child"), async () => await slow());
+    const parent = workflow(scene.name("parent"), async () => {
+      const run = await start(child);
+      const charged = await charge();
+      return [charged, await run.returnValue];
+    });
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    opened.open();
+    await until("the child has completed", async () => (await store.runs.list({ status: "completed", limit: 1 })).length === 1);
+    bank.isDown = false;
+    await retryRun("p-1", { store });
+    expect(await getRun("p-1", { store }).returnValue).toEqual(["charged", "packed"]);
   });
 });
