@@ -1,6 +1,6 @@
 import { open, type Store } from "onceflow";
 import type { PacketOperation } from "../../../src/core/packets/operation.js";
-import { type StatementWatcher, watchMongo, watchStatements } from "../../programs/watch-statements.js";
+import { type StatementWatcher, watchStatements } from "../../programs/watch-statements.js";
 
 /** Does one operation on packets and dies by SIGKILL, before or after one of its durable writes. */
 export interface PacketDoom {
@@ -23,7 +23,7 @@ const { url, act, point, nth = 1 } = JSON.parse(process.argv[2] ?? "") as Packet
 const queues = [{ flow: "flow", queue: "edge", limit: 10 }];
 
 process.on("disconnect", () => process.exit());
-const dooming = dieAtDurable();
+const dooming = await dieAtDurable();
 const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
 dooming.arm();
 await perform(store);
@@ -63,7 +63,7 @@ async function perform({ packets, commit }: Store): Promise<unknown> {
 }
 
 /** Kills the process at a durable write: the COMMIT of a transaction that may write, or a writing statement outside of a transaction. */
-function dieAtDurable(): { arm(): void } {
+async function dieAtDurable(): Promise<{ arm(): void }> {
   let armed = false;
   let writing = false;
   let moments = 0;
@@ -81,8 +81,7 @@ function dieAtDurable(): { arm(): void } {
       if (sql === "COMMIT" || sql === "ROLLBACK") writing = false;
     },
   };
-  watchStatements(watcher);
-  watchMongo(watcher);
+  await watchStatements(url, watcher);
   return {
     arm() {
       armed = true;
