@@ -4,13 +4,14 @@ import { createInbox } from "onceflow/inbox";
 import { serveEffects } from "onceflow/testing";
 import { expect, type TestContext } from "vitest";
 import { poll } from "../kit/poll.js";
+import { bundleOf } from "../kit/program.js";
 import { Supervised } from "../kit/supervised.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import type { Broker, BrokerQueue, Poisoning } from "./brokers/broker-queue.js";
 import { calls, orders } from "./brokers/shop.js";
 import { poison, poisonOptions } from "./programs/poison-consumer.js";
 
-const program = new URL("../../.build/test/inbox/programs/poison-consumer.js", import.meta.url);
+const program = bundleOf("inbox/programs/poison-consumer");
 const boundMs = 110_000;
 const healthy = 12;
 

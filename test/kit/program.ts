@@ -14,8 +14,13 @@ export interface Ended {
   readonly stderr: string;
 }
 
+/** The bundle of a program (bundle-programs.ts): `bundleOf("flow/programs/worker")` is test/flow/programs/worker.ts. */
+export function bundleOf(program: string): URL {
+  return new URL(`../../.build/bundles/${program}.js`, import.meta.url);
+}
+
 /**
- * A process of a built program: `new Program("flow/programs/worker", …)` runs test/flow/programs/worker.ts. The process
+ * A process of a program, from its bundle: `new Program("flow/programs/worker", …)` runs test/flow/programs/worker.ts. The process
  * sends messages, which wait here until the test asks for the next one.
  */
 export class Program<Sent = unknown, Received = unknown> {
@@ -27,8 +32,7 @@ export class Program<Sent = unknown, Received = unknown> {
   #end: Ended | undefined;
 
   constructor(path: string, args: readonly string[], { onEnd, node }: ProgramOptions) {
-    const file = new URL(`../../.build/test/${path}.js`, import.meta.url);
-    this.child = fork(file, args, {
+    this.child = fork(bundleOf(path), args, {
       execArgv: [],
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       ...(node === undefined ? {} : { execPath: node }),

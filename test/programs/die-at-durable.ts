@@ -1,7 +1,7 @@
-import { type StatementWatcher, watchMongo, watchStatements } from "./watch-statements.js";
+import { type StatementWatcher, watchStatements } from "./watch-statements.js";
 
 /** Kills the process at a durable write: the COMMIT of a transaction that may write, or a writing statement outside of a transaction. Counted from 1 when it is armed. */
-export function dieAtDurable(point: "before" | "after", nth = 1): { arm(): void } {
+export async function dieAtDurable(url: string, point: "before" | "after", nth = 1): Promise<{ arm(): void }> {
   let armed = false;
   let writing = false;
   let moments = 0;
@@ -19,8 +19,7 @@ export function dieAtDurable(point: "before" | "after", nth = 1): { arm(): void 
       if (sql === "COMMIT" || sql === "ROLLBACK") writing = false;
     },
   };
-  watchStatements(watcher);
-  watchMongo(watcher);
+  await watchStatements(url, watcher);
   return {
     arm() {
       armed = true;

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
-import { type CommandStartedEvent, type CommandSucceededEvent, MongoClient } from "mongodb";
-import pg from "pg";
+import type { CommandStartedEvent, CommandSucceededEvent, MongoClient } from "mongodb";
+import type pg from "pg";
 
 /** Called for every statement that this process sends to its database: before it, and after it is done. */
 export interface StatementWatcher {
@@ -10,12 +10,14 @@ export interface StatementWatcher {
 }
 
 /**
- * Wraps the drivers of the stores: a store that is opened after this call is watched. Of the two SQLite drivers it wraps the
- * one that every Node version can load.
+ * Wraps the driver of this URL: a store that is opened after this call is watched. Other drivers are not loaded, because that takes
+ * longer than most programs run. Of the two SQLite drivers it wraps the one that every Node version can load.
  */
-export function watchStatements(watcher: StatementWatcher): void {
-  watchSqlite(watcher);
-  watchPostgres(watcher);
+export async function watchStatements(url: string, watcher: StatementWatcher): Promise<void> {
+  if (url.startsWith("sqlite:")) watchSqlite(watcher);
+  else if (url.startsWith("postgres:")) watchPostgres((await import("pg")).default, watcher);
+  else if (url.startsWith("mongodb:")) watchMongo((await import("mongodb")).MongoClient, watcher);
+  else throw new Error(`no statements to watch: ${url}`);
 }
 
 type Method = (...values: unknown[]) => unknown;
@@ -54,8 +56,8 @@ function watchSqlite({ before, after }: StatementWatcher): void {
   if (loaded) loaded.exports = { ...driver, DatabaseSync };
 }
 
-function watchPostgres({ before, after }: StatementWatcher): void {
-  const prototype = pg.Client.prototype as unknown as { query: Method };
+function watchPostgres({ Client }: typeof pg, { before, after }: StatementWatcher): void {
+  const prototype = Client.prototype as unknown as { query: Method };
   const { query } = prototype;
   prototype.query = function (this: pg.Client, ...values) {
     const [asked] = values as [string | { readonly text: string }];
@@ -78,8 +80,8 @@ const ends: Readonly<Record<string, string>> = { commitTransaction: "COMMIT", ab
  * Commands of MongoDB in the words of SQL: a transaction is BEGIN; and COMMIT, and a command that writes outside of a transaction is
  * a statement.
  */
-export function watchMongo({ before, after }: StatementWatcher): void {
-  const prototype = MongoClient.prototype as unknown as { connect: Method };
+function watchMongo(Client: typeof MongoClient, { before, after }: StatementWatcher): void {
+  const prototype = Client.prototype as unknown as { connect: Method };
   const { connect } = prototype;
   const watched = new WeakSet<MongoClient>();
   const sent = new Map<number, string>();

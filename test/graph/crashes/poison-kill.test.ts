@@ -5,13 +5,14 @@ import { expect, inject, type TestContext, test } from "vitest";
 import { effort } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
 import { poll } from "../../kit/poll.js";
+import { bundleOf } from "../../kit/program.js";
 import { Supervised } from "../../kit/supervised.js";
 import { type CrashDatabase, postgresDatabase, sqliteDatabase } from "../../ledger/crash-database.js";
 import { poisonDocument } from "../programs/poison.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/graph/programs/poison.js", import.meta.url);
+const program = bundleOf("graph/programs/poison");
 const server = inject("postgres");
 const boundMs = 110_000;
 const healthy = effort({ quick: 30, full: 100 });

@@ -1,7 +1,7 @@
 import { open } from "onceflow";
 import { createInbox, type MessageHandler, PermanentError } from "onceflow/inbox";
 import type { CrashPoint } from "onceflow/testing";
-import { inPackage } from "../../programs/in-package.js";
+import { withCrashPoint } from "../../../src/testing/crash-point.js";
 
 /** Handles, retries or discards a message, and kills itself with SIGKILL at `dieAt`. Without a crash it prints the result. */
 export interface InboxDoom {
@@ -47,7 +47,6 @@ if (given !== undefined && import.meta.filename === process.argv[1]) {
   const doom = JSON.parse(given) as InboxDoom;
   const die = () => process.kill(process.pid, "SIGKILL");
   const { url, dieAt, act, tx } = doom;
-  const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
   const opened = await open(url, { stallMsMax: 0 });
   const store = dieAt === undefined || dieAt.endsWith("call") ? opened : withCrashPoint(opened, dieAt as CrashPoint, die);
   const inbox = createInbox(store, inboxOptions(tx));

@@ -3,7 +3,8 @@ import { key, once, open, purge, type Resolution, resolve, type Store } from "on
 import { type Backend, createStore } from "onceflow/store";
 import type { CrashPoint } from "onceflow/testing";
 import type { RunOperation } from "../../../src/core/runs/operation.js";
-import { inPackage } from "../../programs/in-package.js";
+import { storesByScheme } from "../../../src/stores/registry.js";
+import { withCrashPoint } from "../../../src/testing/crash-point.js";
 import { watchStatements } from "../../programs/watch-statements.js";
 
 /** Does one operation on a ledger and dies by SIGKILL at the given point. */
@@ -31,7 +32,6 @@ export type MigrationPoint = "before migration" | "inside migration" | "after mi
 
 const doom = JSON.parse(process.argv[2] ?? "") as Doom;
 const { act, point, url, providerUrl = "", effect = "keyed", tx = false, as = "notApplied", nth } = doom;
-const { withCrashPoint } = (await inPackage("testing/crash-point.js")) as typeof import("../../../src/testing/crash-point.js");
 const options = { key: key.of("crash"), leaseMs: 300 };
 /** Without the heartbeat thread, which would renew the lease after the point, and takes long to start. */
 const alone = { stallMsMax: 0 };
@@ -71,14 +71,14 @@ async function openDoomed(): Promise<Store> {
     case "before migration":
     case "inside migration":
     case "after migration":
-      dieInTransaction(point).arm();
+      (await dieInTransaction(point)).arm();
       return await open(watchedUrl(), alone);
     case "after a version":
-      commitVersion(nth ?? 1);
+      await commitVersion(nth ?? 1);
       return await open(watchedUrl(), alone);
     case "inside run":
     case "inside purge": {
-      const transaction = dieInTransaction(point);
+      const transaction = await dieInTransaction(point);
       const store = await open(watchedUrl(), alone);
       transaction.arm();
       return store;
@@ -94,10 +94,10 @@ async function openDoomed(): Promise<Store> {
 }
 
 /** Once it is armed: dies before the next BEGIN, before a later statement, or after the next COMMIT. */
-function dieInTransaction(where: string): { arm(): void } {
+async function dieInTransaction(where: string): Promise<{ arm(): void }> {
   let armed = false;
   let statements: number | undefined;
-  watchStatements({
+  await watchStatements(url, {
     before(sql) {
       if (!armed) return;
       if (statements !== undefined) statements += 1;
@@ -119,9 +119,9 @@ function dieInTransaction(where: string): { arm(): void } {
   };
 }
 
-function commitVersion(version: number): void {
+async function commitVersion(version: number): Promise<void> {
   let versions = 0;
-  watchStatements({
+  await watchStatements(url, {
     before() {},
     after(sql, send) {
       if (/^INSERT INTO \S*schema/.test(sql)) versions += 1;
@@ -138,7 +138,6 @@ function watchedUrl(): string {
 
 /** The backend from which `open` makes a store. */
 async function openBackend(): Promise<Backend> {
-  const { storesByScheme } = (await inPackage("stores/registry.js")) as typeof import("../../../src/stores/registry.js");
   const load = storesByScheme.get(url.slice(0, url.indexOf(":") + 1));
   if (load === undefined) throw new Error(`no store for ${url}`);
   return await (await load()).openUrl(url, alone);

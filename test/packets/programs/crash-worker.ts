@@ -23,7 +23,7 @@ const { url, act, point, nth = 1 } = JSON.parse(process.argv[2] ?? "") as Packet
 const queues = [{ flow: "flow", queue: "edge", limit: 10 }];
 
 process.on("disconnect", () => process.exit());
-const dooming = dieAtDurable(point, nth);
+const dooming = await dieAtDurable(url, point, nth);
 const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
 dooming.arm();
 await perform(store);

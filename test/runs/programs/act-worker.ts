@@ -12,7 +12,7 @@ export interface ActDoom {
 const { url, act, point } = JSON.parse(process.argv[2] ?? "") as ActDoom;
 
 process.on("disconnect", () => process.exit());
-const dooming = dieAtDurable(point);
+const dooming = await dieAtDurable(url, point);
 const store = await open(url.startsWith("sqlite:") ? `${url}?driver=@photostructure/sqlite` : url, { purgeEveryMs: 0, stallMsMax: 0 });
 dooming.arm();
 await store.commit({ run: act });

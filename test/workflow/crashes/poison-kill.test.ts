@@ -6,6 +6,7 @@ import { getRun, readJournal, start } from "onceflow/workflow/api";
 import { expect, onTestFinished, test } from "vitest";
 import { effort, sample } from "../../kit/effort.js";
 import { takeTurns } from "../../kit/heavy.js";
+import { bundleOf } from "../../kit/program.js";
 import { Supervised } from "../../kit/supervised.js";
 import { temporaryFolder } from "../../kit/temporary-folder.js";
 import { until } from "../../kit/until.js";
@@ -13,7 +14,7 @@ import type { Death } from "../programs/poison-worker.js";
 
 takeTurns();
 
-const program = new URL("../../../.build/test/workflow/programs/poison-worker.js", import.meta.url);
+const program = bundleOf("workflow/programs/poison-worker");
 const elsewhere = async (): Promise<never> => Promise.reject(new Error("this process must not execute it"));
 const healthy = workflow("healthy", elsewhere as () => Promise<number>);
 const poison = workflow("poison", elsewhere as (death: Death) => Promise<void>);

@@ -102,7 +102,7 @@ const workflows = {
 
 // This listener also keeps the process alive until its parent ends.
 process.on("disconnect", () => process.exit());
-if (part.dies) dieAtCommit(part.dies);
+if (part.dies) await dieAtCommit(part.url, part.dies);
 const store = await open(part.url);
 const worker = part.worker && (await work(store, { ...part.worker, workflows: Object.values(workflows) as never }));
 process.on("message", (command: Command) => void execute(command));
@@ -144,8 +144,8 @@ function die(): void {
 }
 
 /** The body of `book` arms this as its last act, so that the next COMMIT is the commit of its transaction. */
-function dieAtCommit(when: "before commit" | "after commit"): void {
-  watchStatements({
+async function dieAtCommit(url: string, when: "before commit" | "after commit"): Promise<void> {
+  await watchStatements(url, {
     before(sql) {
       if (armed && when === "before commit" && sql === "COMMIT") die();
     },

@@ -24,7 +24,7 @@ function die(): void {
   for (;;); // Blocks the process until the signal arrives.
 }
 
-watchStatements({
+await watchStatements(url, {
   before(sql) {
     if (sql === "SAVEPOINT part") savepoints += 1;
     if (sql === "COMMIT" && savepoints >= savepointsMin && point === "before") die();
