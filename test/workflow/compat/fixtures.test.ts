@@ -4,7 +4,18 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { open, type Store } from "onceflow";
 import { work } from "onceflow/workflow";
-import { getRun, listRuns, readJournal, resolveStep, resumeHook } from "onceflow/workflow/api";
+import {
+  deleteRun,
+  forkRun,
+  getRun,
+  listRuns,
+  readJournal,
+  readOperatorLog,
+  resolveStep,
+  resumeHook,
+  retryRun,
+  type StepResolution,
+} from "onceflow/workflow/api";
 import pg from "pg";
 import { describe, expect, inject, onTestFinished, test } from "vitest";
 import { provide } from "../../fixtures/0.1.0/effects.js";
@@ -12,7 +23,7 @@ import "../../fixtures/0.1.0/workflows.js";
 import { until } from "../../kit/until.js";
 import { freshDatabase } from "../../servers/postgres/databases.js";
 import { importTransformed } from "../../transform/transformed.js";
-import { untilStatus } from "../scene.js";
+import { untilReleased, untilStatus } from "../scene.js";
 
 const folder = join(import.meta.dirname, "../../fixtures/0.1.0");
 
@@ -118,10 +129,62 @@ describe.each([
   });
 });
 
-async function resolve(store: Store, runId: string): Promise<void> {
+describe.each([
+  ["SQLite", "sqlite"],
+  ["PostgreSQL", "postgres"],
+] as const)("runs of 0.1.0 can be acted on, %s", (_title, on) => {
+  test.skipIf(on === "postgres" && !inject("postgres").ok)("retried, forked, paused, cancelled, terminated and deleted", async () => {
+    const calls = JSON.parse(readFileSync(join(folder, `${on}-effects.json`), "utf8")) as string[];
+    provide({ calls, hold: false });
+    await importTransformed({
+      "directives.ts": readFileSync(join(folder, "directives.ts"), "utf8"),
+      "effects.ts": readFileSync(join(folder, "effects.ts"), "utf8"),
+    });
+    const store = await open(await stores[on](), { purgeEveryMs: 0 });
+    onTestFinished(() => store.close());
+    const worker = await work(store);
+    onTestFinished(() => worker.stop());
+
+    // A step that a person has found to have failed: its run fails, and is retried.
+    await resolve(store, "unknown", { failed: new Error("not delivered") });
+    await untilStatus(store, "unknown", "failed");
+    const { steps } = await retryRun("unknown", { store });
+    expect(steps).toMatchObject([{ callId: "text#0", attempt: 1 }]);
+    expect(await getRun("unknown", { store }).returnValue).toEqual(["sent", "performed"]);
+    expect(calls.filter((key) => key === steps[0]?.stepId)).toHaveLength(2);
+
+    // The history of 0.1.0 up to the second confirmation, which the fork performs with a key of its own.
+    expect(await getRun("asleep", { store }).returnValue).toEqual(["performed", "performed"]);
+    const before = new Set(calls);
+    const { forkId } = await forkRun("asleep", { store, from: "confirm#1" });
+    expect(await getRun(forkId, { store }).returnValue).toEqual(["performed", "performed"]);
+    expect([...new Set(calls)].filter((key) => !before.has(key))).toHaveLength(1);
+
+    expect(await getRun("hook", { store }).pause()).toEqual(expect.objectContaining({ state: "paused" }));
+    await resumeHook("hook", "payload", { store });
+    await untilReleased(store, "hook");
+    expect(await getRun("hook", { store }).status).toBe("paused");
+    await getRun("hook", { store }).resume();
+    expect(await getRun("hook", { store }).returnValue).toEqual(["performed", "payload", "performed"]);
+
+    // "child" waits for its hook: it is cancelled with its parent.
+    await getRun("parent", { store }).cancel({ reason: "no longer wanted" });
+    await untilStatus(store, "parent", "cancelled");
+    await getRun("mid-step atMostOnce", { store }).terminate();
+    await untilStatus(store, "mid-step atMostOnce", "cancelled");
+    await expect(deleteRun("mid-step atMostOnce", { store, reason: "test" })).rejects.toMatchObject({ because: "unsettled" });
+    await deleteRun("asleep", { store, reason: "test" });
+    expect(await getRun("asleep", { store }).exists).toBe(false);
+    expect((await readOperatorLog({ store })).map(({ action }) => action)).toEqual(
+      expect.arrayContaining(["resolve", "retry", "fork", "pause", "resume", "cancel", "terminate", "delete"]),
+    );
+  });
+});
+
+async function resolve(store: Store, runId: string, to: StepResolution = { completed: "resolved" }): Promise<void> {
   await untilStatus(store, runId, "unknown");
   const doubt = (await readJournal(runId, { store })).findLast(({ type }) => type === "doubt");
-  await resolveStep({ runId, stepId: doubt?.stepId ?? "", attempt: doubt?.attempt ?? 0, store }, { completed: "resolved" });
+  await resolveStep({ runId, stepId: doubt?.stepId ?? "", attempt: doubt?.attempt ?? 0, store }, to);
 }
 
 /** Maps each stepId to its run and its journaled call. */
