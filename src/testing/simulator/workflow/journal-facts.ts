@@ -37,6 +37,7 @@ export class JournalFacts {
   readonly #sleeps = new Map<string, { readonly until: number; readonly consumedBefore: number }>();
   readonly #hooks = new Map<string, { readonly got: string[]; open: boolean }>();
   readonly #children = new Map<string, string>();
+  readonly #cancelled = new Set<string>();
   #entries = 0;
   /** The number of the last mail that the run has consumed. */
   consumed = 0;
@@ -66,7 +67,7 @@ export class JournalFacts {
     for (const event of events) {
       if (this.over) this.#broken(`${event.type} ${aboutOf(event)} after the end`);
       this.hasRequests ||= isRequest(event);
-      if (isDelivery(event)) this.deliveries.push({ event, entry: this.#entries });
+      if (isDelivery(event) && !this.#isAfterCancel(event)) this.deliveries.push({ event, entry: this.#entries });
       this.#apply(event, { consumedBefore: parkedAfter ?? consumedBefore, mail, now, childOf });
       if (event.type === "child" && !ids.has(event.run))
         this.#broken(`child ${event.run} is in the journal, but it was not created with the entry`);
@@ -98,6 +99,10 @@ export class JournalFacts {
         if (sleep && now < sleep.until && !woken) this.#broken(`${event.id} ended ${sleep.until - now} ms early`);
         return;
       }
+      case "cancelled":
+        this.#sleeps.delete(event.id);
+        this.#cancelled.add(event.id);
+        return;
       case "hook":
         this.#hooks.set(event.id, { got: [], open: true });
         return;
@@ -130,6 +135,11 @@ export class JournalFacts {
       case "end":
         this.over = true;
     }
+  }
+
+  /** The code has got a CancelledError for the step, and gets no later verdict. */
+  #isAfterCancel(event: Delivery): boolean {
+    return (event.type === "done" || event.type === "fail") && this.#cancelled.has(event.id);
   }
 
   #applyStep(event: AttemptEvent): void {

@@ -132,6 +132,7 @@ export class RunObserver extends Witness {
       run.mailKeys.add(operation.key);
       if (!answer.duplicate) wake(run);
     }
+    if (operation.verb === "act" && answer.kind === "acted" && operation.change.kind === "send") wake(this.#known(operation.id));
   }
 
   #created(operation: StartRun): void {
@@ -212,11 +213,19 @@ export class RunObserver extends Witness {
       run.entries.push({ ...at, at: now, events: entry.events });
     }
     for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
+    for (const { to, kind } of entry.outgoing ?? []) this.#cancelled(run.id, to.run, kind);
     const mail = memory.mailboxes.get(run.id)?.mail ?? [];
     const events = entry.events === null ? [] : decodeEvents(entry.events);
     run.journal.add({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
     run.trial = entry.trial ?? run.trial;
     this.#then(run, at.epoch, entry, now);
+  }
+
+  /** A run cancels only runs that it has started itself. */
+  #cancelled(parent: string, child: string, kind: string): void {
+    const known = this.#known(child);
+    if (kind !== "cancel" || known.parent !== parent) throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
+    wake(known);
   }
 
   #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {

@@ -108,7 +108,14 @@ function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): vo
 }
 
 function compare(run: KnownRun, script: Script, entries: number): void {
-  const delivered = run.journal.deliveries.filter(({ event, entry }) => entry <= entries && script.awaited.has(outcomeOf(event).id));
+  const cancelled = new Set<string>();
+  const delivered = run.journal.deliveries.filter(({ event, entry }) => {
+    const { id } = outcomeOf(event);
+    // The script has the first outcome of each request: a child that was cancelled has an end later.
+    if (entry > entries || !script.awaited.has(id) || cancelled.has(id)) return false;
+    if (event.type === "cancelled") cancelled.add(id);
+    return true;
+  });
   const ordered = afterTheirStarts(
     delivered.map(({ event }) => event),
     script,
@@ -155,6 +162,8 @@ function outcomeOf(event: Delivery): Omit<SeenOutcome, "result"> & { readonly re
     case "done":
       return { id, ok: true, result: event.value };
     case "fail":
+      return { id, ok: false, result: (decode(event.error) as { message: string }).message };
+    case "cancelled":
       return { id, ok: false, result: (decode(event.error) as { message: string }).message };
     case "started":
       return { id: startOf(id), ok: event.found !== "refused", result: encode(event.found === "input") };
