@@ -6,7 +6,7 @@ import type { WithRuns } from "./run-faults.js";
 
 /** The writes of an open transaction: business rows and the journal entry of the step. */
 export interface SimulatedTx {
-  readonly rows: { readonly stepId: string; readonly attempt: number }[];
+  readonly rows: { readonly run: string; readonly incarnation: number; readonly id: string; readonly attempt: number }[];
   append: Append | undefined;
 }
 
