@@ -134,7 +134,11 @@ function oneVersionPlanOf(random: Random, options: PlanOptions): WorkflowPlan {
   );
   const watchers = ids.filter(() => random.chance(0.2)).map((run): WatcherPlan => ({ run, slot: somewhere(), startMs: sometime() }));
   const tokens = new Map(runs.flatMap(({ program }) => tokensIn(program)));
-  const resumers = [...tokens].map(([token, payloads]): ResumerPlan => ({ token, payloads, slot: somewhere(), startMs: sometime() }));
+  // A fork, or a run that was deleted and started again, creates hooks with the same tokens.
+  const times = options.operators ? 1000 : 1;
+  const resumers = [...tokens].map(([token, payloads]): ResumerPlan => {
+    return { token, payloads: payloads * times, slot: somewhere(), startMs: sometime() };
+  });
   return {
     leaseMs,
     slots,

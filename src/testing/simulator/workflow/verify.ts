@@ -1,7 +1,7 @@
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import { decode, encode } from "../../../core/values/codec.js";
 import { decodeEvents } from "../../../workflow/journal/codec.js";
-import type { Delivery } from "../../../workflow/journal/event.js";
+import type { Delivery, Event } from "../../../workflow/journal/event.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
@@ -93,16 +93,19 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: Known
     bytesMax: Number.MAX_SAFE_INTEGER,
   });
   const chunks = kept.flatMap(({ data }) => (typeof data === "string" ? [decode(data) as SimulatedChunk] : []));
-  const check = (by: string, attempt: number, count: number) => {
+  const check = (by: string, attempt: number, count: number, first = 0) => {
     const seen = chunks.filter((chunk) => chunk.by === by).map((chunk) => `${chunk.attempt}/${chunk.i}`);
-    const due = Array.from({ length: count }, (_, i) => `${attempt}/${i}`);
+    const due = Array.from({ length: count }, (_, i) => `${attempt}/${first + i}`);
     if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: the stream has the chunks [${seen}], expected [${due}]`);
   };
   const own = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? [] : decodeEvents(events)));
   for (const event of own)
     if (event.type === "done" && event.id.startsWith("streaming#") && event.how === undefined && event.value !== "null")
       check(event.id, event.attempt, (decode(event.value) as { chunks: number }).chunks);
-  check("run", 1, own.filter(({ type }) => type === "write").length);
+  const isWrite = ({ type }: Event) => type === "write";
+  // The stream of a fork begins where the copied part of its code ends.
+  const copied = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? decodeEvents(events) : []));
+  check("run", 1, own.filter(isWrite).length, copied.filter(isWrite).length);
 }
 
 /** In every execution, the code saw the outcomes that the journal has, in the same order, as far as that execution got. */
