@@ -11,6 +11,8 @@ export { step, stepOptions, workflow } from "../workflow/define/define.js";
 export type { Step, Workflow, WorkflowFunction } from "../workflow/define/definition.js";
 export {
   AmbiguousNameError,
+  CancelledError,
+  type CancelledFacts,
   ContextError,
   DivergenceError,
   FatalError,

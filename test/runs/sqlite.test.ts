@@ -2,7 +2,18 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { Backend } from "onceflow/store";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Append, AppendLate, Entry, HookChange, RunBackend, RunOperation, StartRun, Then } from "../../src/core/runs/operation.js";
+import type {
+  Act,
+  ActionChange,
+  Append,
+  AppendLate,
+  Entry,
+  HookChange,
+  RunBackend,
+  RunOperation,
+  StartRun,
+  Then,
+} from "../../src/core/runs/operation.js";
 import { runStatuses } from "../../src/core/runs/run.js";
 import { memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
 import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
@@ -31,6 +42,7 @@ class World {
   #now = 0;
   readonly #model = memoryRunBackend(this.#memory, () => this.#now);
   #ticks = 0;
+  #actions = 0;
 
   constructor(random: Random, handles: readonly RunBackend[]) {
     this.#random = random;
@@ -107,6 +119,7 @@ class World {
 
   /** Compares everything that can be read about every run and token. */
   async compare(): Promise<void> {
+    assert.deepEqual(await this.#store.log({ limit: 1000 }), await this.#model.log({ limit: 1000 }));
     for (const family of families) {
       for (const name of names) {
         const id = family + name;
@@ -126,15 +139,58 @@ class World {
     const what = random.next();
     if (what < 0.25) return this.#start(family, random.pick(names), this.#first(family));
     if (what < 0.75) return this.#append(family, id);
-    if (what < 0.85) return this.#late(id);
+    if (what < 0.83) return this.#late(id);
+    if (what < 0.92) return { verb: "send", to: random.chance(0.5) ? { run: id } : { token: id }, ...this.#letter(id) };
+    return this.#act(family, id);
+  }
+
+  #letter(id: string) {
+    const random = this.#random;
     return {
-      verb: "send",
-      to: random.chance(0.5) ? { run: id } : { token: id },
-      kind: random.pick(["hook", "cancel", "wake"]),
+      kind: random.pick(["hook", "cancel", "wake", "pause", "resume"] as const),
       about: random.pick([null, "step"]),
       payload: random.pick([null, ...texts]),
       key: random.pick(["k", "k\0x", "k\0y", `child\0${id}`]),
     };
+  }
+
+  /** Most actions are about a run that has ended, so that most continuations and removals are done. */
+  #act(family: string, any: string): Act {
+    const random = this.#random;
+    const over = [...this.#memory.runs.values()].filter((run) => run.id.startsWith(family) && run.endedAt !== null);
+    const id = over.length > 0 && random.chance(0.8) ? random.pick(over).id : any;
+    const { epoch, seq } = this.#place(id);
+    this.#actions += 1;
+    // Some actions are sent again, perhaps with another change.
+    const action = `${family} ${random.chance(0.8) ? this.#actions : random.between(1, this.#actions)}`;
+    const log = { actor: "ann", action: "retry", subject: id, reason: random.pick([null, "why"]), detail: random.pick([null, ...texts]) };
+    const expect = {
+      ...(random.chance(0.2) && { status: random.pick(["running", "failed"] as const) }),
+      ...(random.chance(0.2) && { epoch }),
+      ...(random.chance(0.2) && { seq: seq - 1 }),
+    };
+    return { verb: "act", id, log: { id: action, ...log }, expect, change: this.#change(family, id, seq) };
+  }
+
+  #change(family: string, id: string, seq: number): ActionChange {
+    const random = this.#random;
+    const token = () => family + random.pick(names);
+    switch (random.pick(["send", "reopen", "reopen", "reopen", "reopen", "remove", "start"] as const)) {
+      case "send":
+        return {
+          ...{ kind: "send", mail: this.#letter(id) },
+          ...(random.chance(0.3) && { token: token() }),
+          ...(random.chance(0.3) && { stopAfterMs: random.pick([0, centuryMs]) }),
+        };
+      case "reopen": {
+        const hooks = random.chance(0.4) ? [{ add: token(), about: "hook", metadata: null }] : [];
+        return { kind: "reopen", seq, events: random.pick(texts), hooks };
+      }
+      case "remove":
+        return { kind: "remove" };
+      case "start":
+        return { kind: "start", start: { ...this.#start(family, "1", this.#first(family)), id } };
+    }
   }
 
   #append(family: string, id: string): Append {
@@ -167,6 +223,7 @@ class World {
       creator: random.pick(["c", "d"]),
       retentionMs: random.pick([null, centuryMs, 0, 0, 0]),
       first,
+      ...(random.chance(0.15) && { timeoutMs: random.pick([0, centuryMs]), cleanupMs: random.pick([0, 5]) }),
     };
   }
 
@@ -193,6 +250,8 @@ class World {
       hooks: random.chance(0.3) ? [hook(), hook()] : [],
       children: random.chance(0.15) ? [child()] : [],
       then,
+      ...(random.chance(0.1) && { outgoing: [{ to: { run: family + random.pick(names) }, ...this.#letter(id) }] }),
+      ...(random.chance(0.1) && { stopAt: random.pick([this.#now, this.#now + centuryMs]) }),
       ...(random.chance(0.2) && { trial: { deaths: random.between(0, 3), crashes: random.between(0, 2), alone: random.chance(0.5) } }),
     };
   }
@@ -206,6 +265,7 @@ class World {
         status: random.pick(["completed", "failed", "cancelled"]),
         output: random.pick([null, ...texts]),
         ...(random.chance(0.5) && { unsettled: random.between(0, 2) }),
+        ...(random.chance(0.2) && { trouble: "why" }),
       };
     const avoid = {
       workers: ["me", "you", '\u0000 "ü😀'].filter(() => random.chance(0.5)),
@@ -214,9 +274,10 @@ class World {
     return {
       kind: "release",
       wakeAt: random.pick([null, this.#now, this.#now + centuryMs]),
-      status: random.pick(["running", "unknown", "diverged", "parked"]),
+      status: random.pick(["running", "unknown", "diverged", "parked", "paused"]),
       trouble: random.pick([null, "why"]),
       ...(random.chance(0.4) && { avoid }),
+      ...(random.chance(0.2) && { seen: random.between(0, 3) }),
     };
   }
 }

@@ -325,7 +325,7 @@ export interface RunBackend {
   hook(token: string): Promise<HookRecord | undefined>;
   /** The chunks of a stream from an index on, in order, including void ones. */
   chunks(query: ChunkQuery): Promise<readonly ChunkRecord[]>;
-  /** Runs that can be ended without their code now, and that no worker executes: see {@link RunRecord.stopAt}. */
+  /** Runs that can be ended without their code now, and that no worker executes, oldest first: see {@link RunRecord.stopAt}. */
   overdueStops(limit: number): Promise<readonly string[]>;
   /** Entries of the operator log, newest first. */
   log(query: LogQuery): Promise<readonly LogEntry[]>;

@@ -22,6 +22,8 @@ export {
   type RunSummary,
   resumeHook,
 } from "../../workflow/client/api.js";
+export type { CancelOptions, CancelResult } from "../../workflow/client/cancel-run.js";
+export type { PauseOptions, PauseResult } from "../../workflow/client/pause-run.js";
 export { type JournalItem, type JournalOptions, readAttempts, readJournal, type StepAttempt } from "../../workflow/client/read-journal.js";
 export { resolveStep, type StepRef, type StepResolution } from "../../workflow/client/resolve-step.js";
 export type { Run, RunSleep } from "../../workflow/client/run-handle.js";

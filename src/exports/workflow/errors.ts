@@ -2,6 +2,8 @@
 export {
   ActionRefusedError,
   AmbiguousNameError,
+  CancelledError,
+  type CancelledFacts,
   ContextError,
   DivergenceError,
   FatalError,

@@ -4,18 +4,20 @@ import { decodeError } from "../../core/values/stored-error.js";
 import type { ChildStart, StartedChild } from "../define/context.js";
 import { ContextError, RunCancelledError, RunCycleError, RunFailedError, RunMismatchError, RunNotFoundError } from "../define/errors.js";
 import type { Renamed } from "../define/renamed.js";
+import { childMailKey } from "../journal/cancel-request.js";
 import type { Draft } from "../journal/draft.js";
 import type { Delivery, Event } from "../journal/event.js";
+import type { OpenChild } from "../journal/end-without-code.js";
 import { childIdOf } from "../journal/identity.js";
 import type { Divergence } from "../replay/divergence.js";
 import { journaledName } from "../replay/journaled-name.js";
 import type { ServingRun } from "../replay/serving-run.js";
-import { type Child, ChildWatch, type WatchingRun } from "./child-watch.js";
+import { type Child, type ChildOutcome, ChildWatch, type WatchingRun } from "./child-watch.js";
 
 /** The run that starts child runs. */
 interface ParentRun extends ServingRun, WatchingRun {
   readonly arrivals: ServingRun["arrivals"];
-  readonly draft: Pick<Draft, "startChild" | "startAfterCommit">;
+  readonly draft: Pick<Draft, "startChild" | "startAfterCommit" | "send">;
   /** By request of the child: when the code first awaited its result, according to the journal. */
   readonly awaits: ReadonlyMap<string, number>;
   record(event: Event): void;
@@ -26,15 +28,21 @@ interface ParentRun extends ServingRun, WatchingRun {
 export class ChildRuns {
   readonly #run: ParentRun;
   readonly #children = new Map<string, Child>();
+  readonly #journaled: readonly OpenChild[];
   readonly #watch: ChildWatch;
 
-  constructor(run: ParentRun) {
+  /** `journaled`: children that the journal has no end of, and that are cancelled with this run. */
+  constructor(run: ParentRun, journaled: readonly OpenChild[]) {
     this.#run = run;
-    this.#watch = new ChildWatch(run, (child, payload) => this.end(child.run, payload));
+    this.#journaled = journaled;
+    this.#watch = new ChildWatch(run, {
+      onEnd: (child, payload) => this.end(child.run, payload),
+      onOwn: (child) => this.#sendDelayed(child),
+    });
   }
 
   /** Undefined if the code must not continue in this process, see `Requests.ask`. */
-  start({ workflow, given, refuse, make, check }: ChildStart): StartedChild | undefined {
+  start({ workflow, given, refuse, onCancel, make, check }: ChildStart): StartedChild | undefined {
     const { requests, draft } = this.#run;
     const request = this.#requestFor(workflow);
     if (request === undefined) return undefined;
@@ -43,12 +51,14 @@ export class ChildRuns {
     const asked = requests.ask(request, () => {
       // Checked only for a new request, so that a run whose child is journaled continues.
       check();
-      return { type: "child", id: request, at: this.#run.now(), run: id, workflow: workflow.name, check: named };
+      return { type: "child", id: request, at: this.#run.now(), run: id, workflow: workflow.name, check: named, onCancel };
     });
     if (asked === undefined) return undefined;
     const { event, known } = asked;
     const run = event.type === "child" ? event.run : id;
-    const child = this.#children.get(run) ?? this.#add({ request, run, named, created: known });
+    const child =
+      this.#children.get(run) ??
+      this.#add({ request, run, named, created: known, onCancel: event.type === "child" ? event.onCancel : onCancel });
     // In version 0.1.0 the code did not wait for the mismatch check: a replay of such a journal must not wait either.
     const checks = event.type === "child" && event.check;
     const create = checks || !known ? make(run) : undefined;
@@ -76,7 +86,7 @@ export class ChildRuns {
       return Promise.reject(new ContextError(`the result of run "${run}", which this workflow did not start,`, "a step"));
     if (child.named && !child.awaited && !child.ended) this.#noteAwait(child);
     child.awaited = true;
-    return child.result;
+    return child.outcome.promise;
   }
 
   get waiting(): boolean {
@@ -103,6 +113,54 @@ export class ChildRuns {
     child.ended = true;
     const [status = "cancelled", output = null] = JSON.parse(payload) as [string?, (string | null)?];
     this.#run.arrivals.add({ type: "ended", id: child.request, at: this.#run.now(), status, output }, mail);
+  }
+
+  get any(): boolean {
+    return this.#children.size > 0;
+  }
+
+  /** The run is being cancelled. Requests of the children whose result the code awaits, and gets a CancelledError instead. */
+  get rejectable(): readonly string[] {
+    return [...this.#children.values()].flatMap((child) => (isRejectable(child) ? [child.request] : []));
+  }
+
+  /** The run is being cancelled: the code that awaits a child now gets a CancelledError; code that awaits it later gets its end. */
+  stop(): void {
+    for (const child of this.#children.values()) {
+      if (!isRejectable(child)) continue;
+      child.stopped = child.outcome;
+      child.outcome = newOutcome();
+      child.awaited = false;
+    }
+  }
+
+  /** Sends mail to the children that are cancelled with this run. Without a payload they end at once. */
+  cancelOwn(payload: string | null): void {
+    for (const child of this.#children.values()) {
+      if (child.ended || child.onCancel !== undefined) continue;
+      if (this.#isOwn(child)) this.#sendCancel(child, payload);
+      else if (child.named && !child.looked) child.delayed = { payload };
+    }
+  }
+
+  /** The run ends without its code. Of a run with an id that the code chose, it is not known here whether it is a child of this run. */
+  cancelJournaled(payload: string | null): void {
+    for (const { request, run } of this.#journaled) if (run === childIdOf(this.#run.id, request)) this.#sendCancel({ run }, payload);
+  }
+
+  /** False for a run that another run has started: this run must not cancel it. */
+  #isOwn({ named, isOwnChild, run, request }: Child): boolean {
+    return named ? isOwnChild : run === childIdOf(this.#run.id, request);
+  }
+
+  #sendCancel({ run }: Pick<Child, "run">, payload: string | null): void {
+    this.#run.draft.send({ to: { run }, kind: "cancel", about: null, payload, key: childMailKey(this.#run.id, payload) });
+  }
+
+  /** It is known now that a run with a chosen id is a child of this run. */
+  #sendDelayed(child: Child): void {
+    if (child.delayed !== undefined && !child.ended) this.#sendCancel(child, child.delayed.payload);
+    child.delayed = undefined;
   }
 
   resume(): void {
@@ -138,24 +196,35 @@ export class ChildRuns {
     });
   }
 
-  #add({ request, run, named, created }: Pick<Child, "request" | "run" | "named" | "created">): Child {
-    let settle: (event: Delivery) => void = () => {};
-    const result = new Promise((resolve, reject) => {
-      settle = (event) => {
-        child.ended = true;
-        if (event.type !== "ended") return;
-        const { status, output } = event;
-        if (status === "completed") resolve(decode(output ?? "null"));
-        else reject(errorOf(run, status, output));
-      };
-    });
-    result.catch(() => {});
+  #add({ request, run, named, created, onCancel }: Pick<Child, "request" | "run" | "named" | "created" | "onCancel">): Child {
+    const settle = (event: Delivery): void => {
+      if (event.type === "cancelled") return child.stopped?.reject(decodeError(event.error));
+      child.ended = true;
+      if (event.type !== "ended") return;
+      const { status, output } = event;
+      if (status === "completed") child.outcome.resolve(decode(output ?? "null"));
+      else child.outcome.reject(errorOf(run, status, output));
+    };
     const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false };
-    const child: Child = { request, run, result, named, settle, starts: new Map(), awaitedAt: undefined, ...state };
+    const since = { awaitedAt: undefined, stopped: undefined, delayed: undefined };
+    const child: Child = { request, run, outcome: newOutcome(), onCancel, named, settle, starts: new Map(), ...since, ...state };
     this.#children.set(run, child);
     this.#run.answers.on(request, settle);
     return child;
   }
+}
+
+function newOutcome(): ChildOutcome {
+  let settle: Omit<ChildOutcome, "promise"> | undefined;
+  const promise = new Promise((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  promise.catch(() => {});
+  return { promise, ...(settle as Omit<ChildOutcome, "promise">) };
+}
+
+function isRejectable({ awaited, ended, onCancel }: Child): boolean {
+  return awaited && !ended && onCancel !== "wait";
 }
 
 function errorOf(run: string, status: string, output: string | null): Error {

@@ -11,7 +11,14 @@ export interface Child {
   /** Id of the first request for this run: its end is journaled under this id. */
   readonly request: string;
   readonly run: string;
-  readonly result: Promise<unknown>;
+  /** What the code gets that awaits the child now. */
+  outcome: ChildOutcome;
+  /** The run was cancelled while the code awaited the child: that code gets a CancelledError. */
+  stopped: ChildOutcome | undefined;
+  /** What a cancellation of this run means for the child. Undefined: it is cancelled, too. */
+  readonly onCancel: "abandon" | "wait" | undefined;
+  /** Mail that the child gets as soon as it is known that this run is its parent. */
+  delayed: { readonly payload: string | null } | undefined;
   readonly settle: (event: Delivery) => void;
   /** The code chose the id: the run may have another parent or none, and then sends no mail to this run. */
   readonly named: boolean;
@@ -26,6 +33,19 @@ export interface Child {
   awaited: boolean;
   awaitedAt: number | undefined;
   ended: boolean;
+}
+
+export interface ChildOutcome {
+  readonly promise: Promise<unknown>;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface WatchOptions {
+  /** Called when a child has ended. */
+  readonly onEnd: (child: Child, payload: string) => void;
+  /** Called when it is known that a run with a chosen id is a child of this run. */
+  readonly onOwn: (child: Child) => void;
 }
 
 interface ExpectedRun {
@@ -55,13 +75,12 @@ const cycleBackoff: Backoff = { minMs: 2 * (quietMs + pollMs), maxMs: 10_000, fa
  */
 export class ChildWatch {
   readonly #run: WatchingRun;
-  readonly #end: (child: Child, payload: string) => void;
+  readonly #options: WatchOptions;
   readonly #watched = new Set<Child>();
 
-  /** `end` is called when a child has ended. */
-  constructor(run: WatchingRun, end: (child: Child, payload: string) => void) {
+  constructor(run: WatchingRun, options: WatchOptions) {
     this.#run = run;
-    this.#end = end;
+    this.#options = options;
   }
 
   /** Polls immediately, and again until the run has ended or is known to report its end by mail. */
@@ -108,10 +127,12 @@ export class ChildWatch {
     const { store, id } = this.#run;
     if (child.ended) return;
     if (run === undefined) return await this.#endRemoved(child);
-    if (run.parent === id) child.isOwnChild = true;
-    else if (hasEnded(run.status)) {
+    if (run.parent === id) {
+      child.isOwnChild = true;
+      this.#options.onOwn(child);
+    } else if (hasEnded(run.status)) {
       const output = await loadAside(store, child.run, run.output).catch(() => undefined);
-      if (output !== undefined) this.#end(child, JSON.stringify([run.status, output]));
+      if (output !== undefined) this.#options.onEnd(child, JSON.stringify([run.status, output]));
     }
   }
 
@@ -121,7 +142,7 @@ export class ChildWatch {
     const mail = await store.runs.mail(id, mailbox.heard).catch(() => undefined);
     if (mail === undefined || this.#run.gone) return;
     mailbox.receive(mail);
-    if (!child.ended) this.#end(child, JSON.stringify(["absent", null]));
+    if (!child.ended) this.#options.onEnd(child, JSON.stringify(["absent", null]));
   }
 
   #waitedMs({ awaitedAt, awaited, ended, isOwnChild }: Child): number {
@@ -131,7 +152,7 @@ export class ChildWatch {
   async #searchCycle(child: Child): Promise<void> {
     const { store, id } = this.#run;
     const runs = await findCycle(store, { waiter: id, awaited: child.run, now: this.#run.now() }).catch(() => undefined);
-    if (runs !== undefined && !this.#run.gone && !child.ended) this.#end(child, JSON.stringify(["cycle", JSON.stringify(runs)]));
+    if (runs !== undefined && !this.#run.gone && !child.ended) this.#options.onEnd(child, JSON.stringify(["cycle", JSON.stringify(runs)]));
   }
 }
 

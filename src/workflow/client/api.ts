@@ -3,7 +3,7 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { checkName } from "../../core/ledger/key.js";
 import { duration, oneOf } from "../../core/ledger/options.js";
 import { newOwner } from "../../core/ledger/owner.js";
-import { type RunRecord, type RunStatus, runStatuses } from "../../core/runs/run.js";
+import { hasEnded, type RunRecord, type RunStatus, runStatuses } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { checkStorable } from "../../core/values/storable-text.js";
@@ -136,7 +136,7 @@ export interface RunSummary {
   /** Stored name of the workflow. */
   readonly workflow: string;
   readonly status: RunStatus;
-  /** Why the run cannot continue, if its status is unknown, diverged or parked. */
+  /** Why the run cannot continue, if its status is unknown, diverged or parked; of a cancelled run, why its cleanup did not end. */
   readonly trouble: string | undefined;
   readonly createdAt: Date;
   readonly startedAt: Date | undefined;
@@ -146,7 +146,7 @@ export interface RunSummary {
   readonly parentId: string | undefined;
   /** Number of steps of an ended run whose outcome is still unknown. `resolveStep` settles them; the run is not purged before. */
   readonly unsettled: number;
-  /** The run needs an operator before it can continue or be purged: the outcome of a step is unknown, or the run is parked. */
+  /** The run needs an operator: the outcome of a step is unknown, the run is parked, or it was cancelled and its cleanup did not end. */
   readonly needsPerson: boolean;
 }
 
@@ -203,6 +203,6 @@ function summaryOf(run: RunRecord): RunSummary {
     owner: run.owner ?? undefined,
     parentId: run.parent ?? undefined,
     unsettled: run.unsettled,
-    needsPerson: run.status === "unknown" || run.status === "parked" || run.unsettled > 0,
+    needsPerson: run.status === "unknown" || run.status === "parked" || run.unsettled > 0 || (hasEnded(run.status) && run.trouble !== null),
   };
 }

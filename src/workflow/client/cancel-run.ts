@@ -1,41 +1,78 @@
-import { newOwner } from "../../core/ledger/owner.js";
-import type { Claimed, Entry } from "../../core/runs/operation.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { InvalidInputError } from "../../core/errors/errors.js";
+import { duration } from "../../core/ledger/options.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { recordAccepted } from "../journal/after-end.js";
-import { encodeEvents } from "../journal/codec.js";
-import type { Event } from "../journal/event.js";
-import { History } from "../journal/history.js";
-import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
+import { checkStorable } from "../../core/values/storable-text.js";
+import { cancelPayload, cleanupMsDefault } from "../journal/cancel-request.js";
+import { decisionOn, endWithoutCode } from "../worker/end-without-code.js";
+import { actOnRun } from "./act-on-run.js";
 
-/** Lease of the claim: long enough for one write. */
-const leaseMs = 2000;
-
-/**
- * Ends a run as cancelled if no live worker has its workflow. The cancel mail was already sent; a worker that has the
- * workflow handles the mail itself, so that running steps are aborted and get their grace period.
- *
- * If this process dies between the claim and the entry, the run stays claimed for a few seconds and the mail stays unread,
- * so the next worker or call of `cancel` ends the run.
- */
-export async function cancelWithoutWorker(store: Store, id: string): Promise<void> {
-  const run = await store.runs.read(id);
-  if (run === undefined || hasEnded(run.status)) return;
-  const workers = await store.runs.workers();
-  if (workers.some(({ live, workflows }) => live && workflows.includes(run.workflow))) return;
-  // Nothing is claimed if the lease of a dead owner has not expired yet, or a worker was faster.
-  const { now, claimed } = await store.runs.claim({ owner: newOwner(), workflows: [], leaseMs, limit: 1, run: id });
-  for (const each of claimed) await commitCancelled(store, each, now);
+/** Options of {@link Run.cancel}. */
+export interface CancelOptions {
+  /** Why the run is cancelled. The code gets it as `reason` of the CancelledError. */
+  readonly reason?: string;
+  /** How long the code may clean up, counted from when it learns of the cancellation. Default 15 min. */
+  readonly cleanupMs?: number;
 }
 
-async function commitCancelled(store: Store, { run, lapsed, journal }: Claimed, now: number): Promise<void> {
-  const cancelled = cancelledWithoutCode({ attempts: new History(journal).attempts, now });
-  // The entry takes the next number in the journal, so a late write of the previous owner is rejected.
-  const claim: readonly Event[] = lapsed ? [{ type: "claim", owner: run.owner ?? "", at: now }] : [];
-  const events = encodeEvents([...claim, ...cancelled.events]);
-  const entry: Entry = { events, consumed: null, hooks: [], children: [], then: cancelled.then };
-  const seq = (journal.at(-1)?.seq ?? 0) + 1;
-  // Rejected if a worker has taken over the run meanwhile: that worker handles the mail.
-  const answer = await store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq, entry } });
-  if (answer.kind === "appended" && cancelled.then.unsettled !== undefined) await recordAccepted(store, run);
+/** Result of {@link Run.cancel} and {@link Run.terminate}. */
+export interface CancelResult {
+  /** ended: the run has ended, now or before. requested: the request is durable, and the run ends when its code has cleaned up. */
+  readonly state: "ended" | "requested";
+  /** No live worker has the workflow of the run, so no code cleans up now. */
+  readonly noWorker: boolean;
+  /** Without a worker: when the run ends, unless a worker executes its code before. */
+  readonly endsBy?: Date;
+}
+
+const cancelNames: OptionNames<CancelOptions> = { reason: true, cleanupMs: true };
+
+/** The code may clean up. */
+export async function cancelRun(store: Store, id: string, options: CancelOptions): Promise<CancelResult> {
+  if (typeof options !== "object" || options === null) throw new InvalidInputError("run.cancel", "takes options: { reason, cleanupMs }");
+  knownOptions("run.cancel", options, cancelNames);
+  const { reason, cleanupMs = cleanupMsDefault } = options;
+  if (reason !== undefined && (typeof reason !== "string" || reason === ""))
+    throw new InvalidInputError("reason", "must be a non-empty string");
+  if (reason !== undefined) checkStorable("reason", reason);
+  duration("cleanupMs", cleanupMs);
+  const request = { action: "cancel", kind: "cancel", payload: cancelPayload({ reason, cleanupMs }), reason } as const;
+  return await requested(store, id, await actOnRun(store, id, { ...request, stopAfterMs: cleanupMs }));
+}
+
+/** The code gets no time for cleaning up. */
+export async function terminateRun(store: Store, id: string): Promise<CancelResult> {
+  return await requested(store, id, await actOnRun(store, id, { action: "terminate", kind: "cancel", payload: null }));
+}
+
+/**
+ * If no live worker has the workflow, this process ends the run, unless its code has something to clean up. A worker that has the
+ * workflow handles the mail itself, so that running steps are aborted and get their grace period.
+ */
+async function requested(store: Store, id: string, sent: "sent" | "ended"): Promise<CancelResult> {
+  if (sent === "ended") return { state: "ended", noWorker: false };
+  const run = await store.runs.read(id);
+  if (run === undefined || hasEnded(run.status)) return { state: "ended", noWorker: false };
+  const workers = await store.runs.workers();
+  if (workers.some(({ live, workflows }) => live && workflows.includes(run.workflow))) return { state: "requested", noWorker: false };
+  const journal = await wholeJournal(store, id);
+  // The time of the mail is not after the time of the store.
+  const mail = await store.runs.mail(id, run.consumed);
+  if (decisionOn({ run, journal, mail }, mail.at(-1)?.at ?? 0).ends) await endWithoutCode(store, id);
+  const after = await store.runs.read(id);
+  if (after === undefined || hasEnded(after.status)) return { state: "ended", noWorker: true };
+  return { state: "requested", noWorker: true, ...(after.stopAt === null ? {} : { endsBy: new Date(after.stopAt) }) };
+}
+
+const pageMax = 1000;
+
+async function wholeJournal(store: Store, id: string) {
+  const journal = [...(await store.runs.journal(id, 0, pageMax))];
+  for (let read = journal.length; read === pageMax; ) {
+    const page = await store.runs.journal(id, journal.at(-1)?.seq ?? 0, pageMax);
+    journal.push(...page);
+    read = page.length;
+  }
+  return journal;
 }

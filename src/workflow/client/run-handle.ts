@@ -21,7 +21,8 @@ import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
 import { pollDelayMs, waitForChange } from "../waiting/run-change.js";
 import { workingStore } from "../worker/workers.js";
-import { cancelWithoutWorker } from "./cancel-run.js";
+import { type CancelOptions, type CancelResult, cancelRun, terminateRun } from "./cancel-run.js";
+import { type PauseOptions, type PauseResult, pauseRun, resumeRun } from "./pause-run.js";
 import { sendMail } from "./send-mail.js";
 import type { StopSleepOptions, StopSleepResult } from "./stop-sleep.js";
 
@@ -71,7 +72,7 @@ export class Run<Result = unknown> {
     return this.#mustRead().then((run) => run.workflow);
   }
 
-  /** Why the run cannot continue, if its status is unknown, diverged or parked. */
+  /** Why the run cannot continue, if its status is unknown, diverged or parked; of a cancelled run, why its cleanup did not end. */
   get trouble(): Promise<string | undefined> {
     return this.#mustRead().then((run) => run.trouble ?? undefined);
   }
@@ -83,6 +84,11 @@ export class Run<Result = unknown> {
   /** When a worker first executed the run; undefined while it is pending. */
   get startedAt(): Promise<Date | undefined> {
     return this.#mustRead().then((run) => dateOf(run.startedAt));
+  }
+
+  /** When the run is cancelled because it takes longer than its `timeoutMs`; undefined if it has no deadline. */
+  get deadlineAt(): Promise<Date | undefined> {
+    return this.#mustRead().then((run) => dateOf(run.deadlineAt));
   }
 
   /** When the run ended, with any status; undefined before. */
@@ -120,16 +126,44 @@ export class Run<Result = unknown> {
   }
 
   /**
-   * Cancels the run: aborts running steps and ends the run as cancelled. Does nothing if the run has ended. Resolves when the
-   * request is durable. If no live worker has the workflow, this call ends the run itself. Throws RunNotFoundError, and
-   * ContextError in workflow code.
+   * Cancels the run so that its code can clean up: what the code waits for rejects with CancelledError, the signals of running steps
+   * abort, and the run ends as cancelled when the code has ended, or after `cleanupMs`. Does nothing if the run has ended. Resolves when
+   * the request is durable. Throws RunNotFoundError, InvalidInputError, and ContextError in workflow code.
+   *
+   * @example
+   * await run.cancel({ reason: "the customer has cancelled the order" });
    */
-  async cancel(...more: never[]): Promise<void> {
+  async cancel(options: CancelOptions = {}): Promise<CancelResult> {
     refuseInWorkflow("run.cancel()");
-    if (more.some((given) => given !== undefined))
-      throw new InvalidInputError("run.cancel", "takes no options; record the reason for the cancellation elsewhere");
-    const store = await this.#send("cancel");
-    await cancelWithoutWorker(store, this.id);
+    return await cancelRun(await readingStore(this.#store), this.id, options);
+  }
+
+  /**
+   * Ends the run as cancelled at once: aborts running steps, and its code gets nothing any more. Does nothing if the run has ended. If no
+   * live worker has the workflow, this call ends the run itself. Throws RunNotFoundError, and ContextError in workflow code.
+   */
+  async terminate(): Promise<CancelResult> {
+    refuseInWorkflow("run.terminate()");
+    return await terminateRun(await readingStore(this.#store), this.id);
+  }
+
+  /**
+   * Pauses the run: its code gets nothing until `resume`, so it begins no step, child or hook. Bodies that run may finish, and their
+   * results are kept. A deadline runs on, and a cancellation ends the pause. Throws RunNotFoundError, InvalidInputError if the run has
+   * ended, and ContextError in workflow code.
+   *
+   * @example
+   * const { state } = await run.pause();
+   */
+  async pause(options: PauseOptions = {}): Promise<PauseResult> {
+    refuseInWorkflow("run.pause()");
+    return await pauseRun(await readingStore(this.#store), this.id, options);
+  }
+
+  /** Ends a pause. Does nothing if the run is not paused. Throws as `pause` does. */
+  async resume(): Promise<void> {
+    refuseInWorkflow("run.resume()");
+    await resumeRun(await readingStore(this.#store), this.id);
   }
 
   /** The pending sleeps of the run, ordered by their end. Pass their ids to `wakeUp` as `correlationIds`. */
@@ -175,7 +209,7 @@ export class Run<Result = unknown> {
     return { stoppedCount: stopped.length };
   }
 
-  async #send(kind: "cancel" | "wake", payload: string | null = null): Promise<Store> {
+  async #send(kind: "wake", payload: string | null = null): Promise<Store> {
     const store = await readingStore(this.#store);
     const answer = await sendMail(store, { to: { run: this.id }, kind, about: null, payload, key: newOwner() });
     if (answer.kind === "absent") throw new RunNotFoundError(this.id);

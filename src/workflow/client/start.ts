@@ -12,10 +12,11 @@ import { isPlainObject } from "../../core/values/plain-object.js";
 import { checkSteps } from "../define/check-steps.js";
 import { currentExecution, currentStep, type WorkflowContext } from "../define/context.js";
 import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "../define/definition.js";
-import { RunMismatchError } from "../define/errors.js";
+import { ContextError, RunMismatchError } from "../define/errors.js";
 import { presentName, underFormerNames } from "../define/registry.js";
 import { isStoredAs, type Renamed } from "../define/renamed.js";
 import { withInputAside } from "../journal/aside.js";
+import { cleanupMsDefault } from "../journal/cancel-request.js";
 import { childIdOf } from "../journal/identity.js";
 import { mayExecuteRuns } from "../process/ambient-store.js";
 import { workerOf } from "../process/local-worker.js";
@@ -39,6 +40,13 @@ export interface StartOptions {
   readonly onMismatch?: "return" | "refuse";
   /** How long the run is kept after it has ended. Default 30 days. */
   readonly retentionMs?: number | "forever";
+  /** How long the run may take. Then it is cancelled with the reason "deadline", and its code can clean up. Default: no limit. */
+  readonly timeoutMs?: number;
+  /**
+   * Only for a child run: what happens to it when the run that starts it is cancelled. cancel (default): it is cancelled, too. abandon: it
+   * goes on, and the code that awaits it gets a CancelledError. wait: it goes on, and the code goes on waiting for it.
+   */
+  readonly onCancel?: "cancel" | "abandon" | "wait";
   /** Ignored; accepted for code written for the Workflow DevKit. Any worker that has the workflow executes the run, with its own code. */
   readonly deploymentId?: string;
 }
@@ -58,6 +66,8 @@ const optionNames: OptionNames<StartOptions> = {
   fingerprint: true,
   onMismatch: true,
   retentionMs: true,
+  timeoutMs: true,
+  onCancel: true,
   deploymentId: true,
 };
 
@@ -106,6 +116,7 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   const execution = currentExecution();
   // Workflow code must not wait here: a replay depends on the order of requests.
   if (execution) return startChild(execution, request);
+  if (options.onCancel !== undefined) throw new ContextError('the option "onCancel" of start', "a workflow, which starts a child run");
   request.check();
   if (options.store !== undefined) requireStore(options.store);
   const step = currentStep();
@@ -142,8 +153,10 @@ interface PreparedStart {
 function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): PreparedStart {
   const workflow = typeof from === "object" && "workflowId" in from ? workflowById(from.workflowId) : definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
-  const { id, retentionMs = retentionMsDefault, onMismatch = "return" } = options;
+  const { id, retentionMs = retentionMsDefault, onMismatch = "return", timeoutMs, onCancel } = options;
   if (id !== undefined) checkId(id);
+  if (timeoutMs !== undefined) duration("timeoutMs", timeoutMs, 1);
+  if (onCancel !== undefined) oneOf("onCancel", onCancel, ["cancel", "abandon", "wait"]);
   if (retentionMs !== "forever") duration("retentionMs", retentionMs);
   oneOf("onMismatch", onMismatch, ["return", "refuse"]);
   const names = "workflow" in options ? { ...optionNames, workflow: true as const, input: true as const } : optionNames;
@@ -169,7 +182,7 @@ function workflowById(id: unknown): Renamed {
 
 /** `input`: the arguments, encoded. */
 function createOf({ workflow, args, options }: PreparedStart, { id, input, store }: { id: string; input: string; store: Store }): StartRun {
-  const { retentionMs = retentionMsDefault } = options;
+  const { retentionMs = retentionMsDefault, timeoutMs } = options;
   return {
     verb: "start",
     id,
@@ -180,6 +193,7 @@ function createOf({ workflow, args, options }: PreparedStart, { id, input, store
     creator: newOwner(),
     retentionMs: retentionMs === "forever" ? null : retentionMs,
     first: null,
+    ...(timeoutMs === undefined ? {} : { timeoutMs, cleanupMs: cleanupMsDefault }),
   };
 }
 
@@ -240,10 +254,22 @@ function startChild(execution: WorkflowContext, request: PreparedStart): Run | P
   const child = createOf(request, { id: given ?? "", input, store });
   const make = (id: string): StartRun => withInputAside({ ...child, id, parent: execution.id }, store.asideBytes);
   const refuse = request.options.onMismatch === "refuse";
-  const started = children.start({ workflow: request.workflow, given, refuse, make, check: request.check });
+  const started = children.start({
+    workflow: request.workflow,
+    given,
+    refuse,
+    onCancel: policyOf(request.options),
+    make,
+    check: request.check,
+  });
   if (started === undefined) return pendingForever();
   const { id, mismatch } = started;
   return mismatch === undefined ? new Run(id, store) : mismatch.then((differs) => new Run(id, store, differs));
+}
+
+/** The default is not journaled. */
+function policyOf({ onCancel = "cancel" }: StartOptions): "abandon" | "wait" | undefined {
+  return onCancel === "cancel" ? undefined : onCancel;
 }
 
 /** Whether the journal has the next start of this workflow. */

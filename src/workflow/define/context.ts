@@ -50,6 +50,8 @@ export interface ChildStart {
   readonly given: string | undefined;
   /** Reject if the run was started with another input. */
   readonly refuse: boolean;
+  /** What a cancellation of this run means for the child. Undefined: it is cancelled, too. */
+  readonly onCancel: "abandon" | "wait" | undefined;
   readonly make: (id: string) => StartRun;
   /** Throws for an unknown option. */
   readonly check: () => void;

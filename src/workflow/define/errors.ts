@@ -92,6 +92,41 @@ export class RunCancelledError extends WorkflowError {
   }
 }
 
+/** Facts of a {@link CancelledError}. */
+export interface CancelledFacts {
+  /** Why the run is cancelled, as the caller of `cancel` gave it; "deadline" if the run took longer than its `timeoutMs`. */
+  readonly reason?: string | undefined;
+  /** Default false. */
+  readonly mayHaveHappened?: boolean;
+}
+
+/**
+ * The run is being cancelled: what its code waits for rejects with this error, and the signals of running steps abort with it. The code can
+ * clean up in `catch` and `finally`, and the run then ends as cancelled.
+ *
+ * @example
+ * try {
+ *   await charge(order);
+ *   await ship(order);
+ * } catch (error) {
+ *   if (CancelledError.is(error)) await refund(order);
+ *   throw error;
+ * }
+ */
+export class CancelledError extends WorkflowError {
+  static override readonly kind: string = "CancelledError";
+  /** Why the run is cancelled; undefined if no reason was given. "deadline": the run took longer than its `timeoutMs`. */
+  declare readonly reason?: string;
+  /** Only of a step: an attempt of the step has begun, and its effect may have happened. False: it has not happened. */
+  readonly mayHaveHappened: boolean;
+  constructor({ reason, mayHaveHappened = false }: CancelledFacts = {}) {
+    super(reason === undefined ? "the run is being cancelled" : `the run is being cancelled: ${reason}`, { code: "CANCELLED" });
+    // Not assigned as undefined, because an own property would be stored with the error.
+    if (reason !== undefined) Object.assign(this, { reason });
+    this.mayHaveHappened = mayHaveHappened;
+  }
+}
+
 /** The store has no run with this id: it was never started, or was removed after its retention. */
 export class RunNotFoundError extends WorkflowError {
   static override readonly kind: string = "RunNotFoundError";
@@ -367,6 +402,7 @@ function waysOutOfInput(call: { readonly runId: string; readonly stepId: string 
 const workflowErrors = [
   RunFailedError,
   RunCancelledError,
+  CancelledError,
   RunNotFoundError,
   RunNotCompletedError,
   RunMismatchError,

@@ -8,6 +8,7 @@ interface ReceivingRun {
   readonly draft: { recordDelivery(delivery: DeliveryRecord): void };
   readonly answers: Answers;
   readonly mailbox: { consume(mail: number): void };
+  readonly pausing: { readonly isPaused: boolean };
   readonly ending: {
     /** The code has returned, or the run is ending. */
     readonly over: boolean;
@@ -57,9 +58,19 @@ export class Arrivals {
     return this.#coming.length + this.#recorded.length;
   }
 
-  /** Gives the code the next delivery. False if there is none. */
+  /** Gives the code the next delivery. False if there is none, or the run is paused. */
   giveNext(): boolean {
+    if (this.#run.pausing.isPaused) return this.#recordPaused();
     return this.#giveRecorded() || this.#takeNext();
+  }
+
+  /** The code gets these deliveries after the pause. Mail waits in the mailbox: a crash must not lose it. */
+  #recordPaused(): false {
+    const now = this.#coming.filter(({ mail }) => mail === undefined);
+    this.#coming = this.#coming.filter(({ mail }) => mail !== undefined);
+    for (const arrival of now) this.#recorded.push(...this.#record(arrival));
+    if (now.length > 0) this.#run.touch();
+    return false;
   }
 
   #giveRecorded(): boolean {
@@ -90,7 +101,7 @@ export class Arrivals {
 
   /** Gives the code a delivery that is already recorded; if earlier recorded ones still wait, after those. */
   give(delivery: Delivery): void {
-    if (this.#recorded.length > 0) this.#recorded.push(delivery);
+    if (this.#recorded.length > 0 || this.#run.pausing.isPaused) this.#recorded.push(delivery);
     else this.#give(delivery);
   }
 
@@ -101,7 +112,9 @@ export class Arrivals {
 
   /** The run is released immediately: arrivals are recorded, and the replay of the next owner gives them to the code. */
   recordAll(): void {
-    for (const arrival of this.#coming.splice(0)) this.#record(arrival);
+    const { isPaused } = this.#run.pausing;
+    if (isPaused) this.#recordPaused();
+    else for (const arrival of this.#coming.splice(0)) this.#record(arrival);
     this.#recorded = [];
   }
 
@@ -126,10 +139,10 @@ export class Arrivals {
 }
 
 function isVerdict({ type }: Delivery): boolean {
-  return type === "done" || type === "fail";
+  return type === "done" || type === "fail" || type === "cancelled";
 }
 
 /** What is recorded while the code has returned and the run waits for steps that the code did not await. */
 function mattersAtTheEnd(delivery: Delivery): boolean {
-  return isVerdict(delivery) || delivery.type === "cancel";
+  return isVerdict(delivery) || delivery.type === "cancel" || delivery.type === "stop";
 }

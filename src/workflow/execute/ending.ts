@@ -1,6 +1,7 @@
 import { renamed } from "../../core/values/codec.js";
 import { decodeError, encodeError } from "../../core/values/stored-error.js";
 import type { Clock } from "../../core/work/clock.js";
+import { CancelledError } from "../define/errors.js";
 import type { RunResult } from "../journal/departure.js";
 import type { Delivery, Event, RunEnd } from "../journal/event.js";
 import type { Encoder } from "../steps/encoded-result.js";
@@ -16,6 +17,8 @@ interface EndingRun extends Encoder {
   readonly store: { readonly clock: Clock };
   readonly gone: boolean;
   readonly writer: { readonly inTransaction: boolean };
+  readonly stopping: { readonly isStopping: boolean };
+  readonly children: { cancelOwn(payload: string | null): void };
   readonly calls: {
     readonly open: ReadonlySet<StepCall>;
     readonly unobserved: readonly WatchedCall[];
@@ -50,6 +53,9 @@ export class Ending {
   readonly #inGrace = new Set<StepCall>();
   #recorded = false;
   #refused = false;
+  #trouble: string | undefined;
+  /** The code got no time for cleaning up, or did not use it in time. */
+  #isTerminated = false;
 
   /** `journaled`: the end in the journal, if it has one. */
   constructor(run: EndingRun, journaled: RunEnd | undefined) {
@@ -70,7 +76,7 @@ export class Ending {
   /** The steps that the run waits for after its code has returned. */
   get awaited(): ReadonlySet<StepCall> {
     if (this.#returned === undefined || this.#result !== undefined) return new Set();
-    return new Set([...this.#run.calls.open].filter((call) => this.#returned?.forgotten.includes(call)));
+    return new Set([...this.#run.calls.open].filter((call) => !call.isCancelled && this.#returned?.forgotten.includes(call)));
   }
 
   waitsFor({ type, id }: Delivery): boolean {
@@ -113,13 +119,30 @@ export class Ending {
     }
   }
 
+  /** Why an operator should look at the run although it has ended. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
   /** The code has thrown `error`. */
   fail(error: unknown): void {
+    if (this.#run.stopping.isStopping && !this.over && !isCancellation(error))
+      this.#trouble = `after the cancellation the code threw ${error instanceof Error ? `${error.name}: ${error.message}` : String(error)}`;
     this.#end({ status: "failed", output: encodeError(error, { stack: true }) });
   }
 
-  cancel(): void {
+  /** The code gets no time for cleaning up, or no more. */
+  cancel(why?: "cleanup"): void {
+    if (this.#result === undefined) this.#isTerminated = true;
+    if (why === "cleanup" && this.#result === undefined) this.#trouble = this.#cutOff();
     this.#end({ status: "cancelled", output: null });
+  }
+
+  #cutOff(): string {
+    const open = [...this.#run.calls.open].filter((call) => !call.isCancelled && call.state !== "settled");
+    const steps = open.map(({ definition, stepId }) => `"${definition.name}" (${stepId})`);
+    const where = steps.length === 0 ? "while the code was waiting" : `in ${steps.length === 1 ? "step" : "steps"} ${steps.join(", ")}`;
+    return `the time for cleaning up was over before the code had ended: it was cut off ${where}`;
   }
 
   #complete(returned: ReturnedCode): void {
@@ -152,7 +175,8 @@ export class Ending {
   #end(result: RunResult): void {
     this.#reading = false;
     if (this.#result !== undefined || this.#run.gone) return;
-    this.#result = result;
+    // The code has cleaned up, or it could not: the run ends as cancelled, whatever the code returned or threw.
+    this.#result = this.#run.stopping.isStopping ? { status: "cancelled", output: null } : result;
     this.#run.touch();
   }
 
@@ -166,6 +190,7 @@ export class Ending {
     if (this.#result === undefined || running.length > 0) return;
     this.#recorded = true;
     const { status, output } = this.#result;
+    if (this.#isTerminated) this.#run.children.cancelOwn(null);
     this.#run.record({ type: "end", status, at: this.#run.now(), output });
   }
 
@@ -184,4 +209,14 @@ export class Ending {
       this.#run.touch();
     });
   }
+}
+
+/** Also an error whose cause is the cancellation: the code reports why it has ended. */
+function isCancellation(error: unknown): boolean {
+  for (let each = error, depth = 0; depth < 10; depth++) {
+    if (CancelledError.is(each)) return true;
+    if (!(each instanceof Error)) return false;
+    each = each.cause;
+  }
+  return false;
 }

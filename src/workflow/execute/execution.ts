@@ -10,6 +10,7 @@ import { Hooks } from "../hooks/hooks.js";
 import type { Departure } from "../journal/departure.js";
 import { describe } from "../journal/describe.js";
 import type { Draft } from "../journal/draft.js";
+import { childrenToCancel, hasBegun } from "../journal/end-without-code.js";
 import type { Delivery, Event } from "../journal/event.js";
 import type { History } from "../journal/history.js";
 import { warnNotWritten } from "../journal/not-written.js";
@@ -30,11 +31,13 @@ import type { ExecutionOptions } from "./execution-options.js";
 import type { Host } from "./host.js";
 import { Mailbox } from "./mailbox.js";
 import { Parking } from "./parking.js";
+import { Pausing } from "./pausing.js";
 import { Release } from "./release.js";
 import { ReplayCheck } from "./replay-check.js";
 import { Rest } from "./rest.js";
 import { Sleeps } from "./sleeps.js";
 import type { ExecutionState } from "./state.js";
+import { Stopping } from "./stopping.js";
 import { takeMail } from "./take-mail.js";
 import { RunTrial } from "./trial.js";
 import { UnhandledRejections } from "./unhandled-rejections.js";
@@ -84,7 +87,15 @@ export class Execution implements WorkflowContext {
   // Writes the journal; holds the next entry.
   readonly writer: RunWriter;
   readonly draft: Draft;
-  // How the run ends or leaves this process.
+  /** When the run is cancelled because it takes too long. */
+  deadlineAt: number | null;
+  /** When the run can be ended without its code, as it was when this worker got the run. */
+  readonly stopAt: number | null;
+  readonly #hadBegun: boolean;
+  readonly #timeoutMs: number | undefined;
+  // How the run is cancelled or paused, and how it ends or leaves this process.
+  readonly stopping: Stopping;
+  readonly pausing: Pausing;
   readonly ending: Ending;
   readonly release: Release;
   readonly parking: Parking;
@@ -114,6 +125,10 @@ export class Execution implements WorkflowContext {
     this.epoch = run.epoch;
     this.parent = run.parent;
     this.avoid = run.avoid;
+    this.deadlineAt = run.deadlineAt ?? null;
+    this.#timeoutMs = create?.timeoutMs;
+    this.stopAt = run.stopAt ?? null;
+    this.#hadBegun = hasBegun(history);
     this.startedAt = history.startedAt ?? startedAt;
     this.#args = args;
     this.#history = history;
@@ -133,14 +148,16 @@ export class Execution implements WorkflowContext {
     this.calls = new StepCalls(this);
     this.sleeps = new Sleeps(this);
     this.hooks = new Hooks(this, hooks);
-    this.children = new ChildRuns(this);
+    this.children = new ChildRuns(this, childrenToCancel([...history.requests.values(), ...history.deliveries]));
     this.streams = new RunStreams(this);
     this.chunks = new ChunkBuffer(this);
+    this.stopping = new Stopping(this);
+    this.pausing = new Pausing(this, history.pausedFrom !== undefined);
     this.ending = new Ending(this, history.end);
     this.release = new Release(this);
     this.parking = new Parking(this);
     this.#rest = new Rest(this);
-    this.answers.on("run", () => this.ending.cancel());
+    this.answers.on("run", (event) => this.stopping.receive(event));
   }
 
   // ——— the code, turn by turn
@@ -218,9 +235,11 @@ export class Execution implements WorkflowContext {
     if (this.#lapsed) this.record({ type: "claim", owner: this.host.owner, at: this.now() });
   }
 
-  /** Ends sleeps and starts attempts that are due. */
+  /** Ends sleeps and starts attempts that are due. Of a paused run, only the deadline is. */
   fireTimers(): void {
     const now = this.now();
+    if (this.stopping.fire(now)) this.pausing.end();
+    if (this.pausing.isPaused) return this.touch();
     if (!this.ending.over) this.sleeps.fire(now);
     for (const call of this.calls.open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
     this.touch();
@@ -257,20 +276,26 @@ export class Execution implements WorkflowContext {
     const { ending, draft } = this;
     if (ending.recorded && ending.result !== undefined) {
       const unsettled = this.calls.unknown;
-      this.commit({ kind: "end", ...ending.result, ...(unsettled > 0 ? { unsettled } : {}) });
+      const trouble = ending.trouble === undefined ? {} : { trouble: ending.trouble };
+      this.commit({ kind: "end", ...ending.result, ...(unsettled > 0 ? { unsettled } : {}), ...trouble });
     } else if (draft.hasEvents && !ending.refused) this.commit({ kind: "hold" });
   }
 
   /** True while a step, a read or an end is in progress in this process. */
   get #busy(): boolean {
     const { calls, children, hooks, ending } = this;
-    return calls.busy || ending.reading || (!ending.over && (children.looking || hooks.pending));
+    return calls.busy || ending.reading || (!ending.over && !this.pausing.isPaused && (children.looking || hooks.pending));
   }
 
   /** `atRest`: the run has nothing to do until a timer fires or mail arrives. */
   commit(then: Then, atRest = false): void {
     this.#rest.stop();
     void this.writer.commit(stillAvoiding(then, this.avoid), atRest);
+  }
+
+  /** The store has set the deadline now. */
+  noteCreated(now: number): void {
+    if (this.#timeoutMs !== undefined) this.deadlineAt = now + this.#timeoutMs;
   }
 
   /** The entry is in the store. The writer starts the step bodies now. */
@@ -387,6 +412,11 @@ export class Execution implements WorkflowContext {
   /** Journaled attempts of each step call. */
   get attempts(): History["attempts"] {
     return this.#history.attempts;
+  }
+
+  /** A step of the run has begun, or a child was started. */
+  get hasBegun(): boolean {
+    return this.#hadBegun || this.calls.hasBegun || this.children.any;
   }
 
   /** By request of a child: when the code first awaited its result, according to the journal. */

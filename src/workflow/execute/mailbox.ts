@@ -85,7 +85,8 @@ export class Mailbox {
     return this.#unread.some(({ kind }) => kind === "wake");
   }
 
-  get hasUnreadCancel(): boolean {
-    return this.#unread.some(({ kind }) => kind === "cancel");
+  /** Requests to end the run that are not read yet. */
+  get unreadCancels(): readonly Mail[] {
+    return this.#unread.filter(({ kind }) => kind === "cancel");
   }
 }

@@ -1,6 +1,8 @@
 import type { Then } from "../../core/runs/operation.js";
+import type { Mail } from "../../core/runs/run.js";
 import { DivergenceError } from "../define/errors.js";
 import type { Draft } from "../journal/draft.js";
+import { decideWithoutCode, nextLookAt } from "../journal/end-without-code.js";
 import { inputDifference } from "../journal/input-difference.js";
 import type { Divergence } from "../replay/divergence.js";
 import type { AttemptLog } from "../steps/attempt-log.js";
@@ -20,11 +22,18 @@ interface ParkedRun {
   readonly host: Pick<Host, "owner" | "rehearsal" | "warnOfDivergence">;
   readonly state: ExecutionState;
   readonly gone: boolean;
-  readonly draft: Pick<Draft, "record" | "discard" | "unready">;
+  readonly draft: Pick<Draft, "record" | "discard" | "unready" | "stopAt">;
   readonly writer: { readonly busy: boolean; readonly isUnbegun: boolean };
   readonly calls: { abort(reason: unknown): void; called(id: string): Pick<StepCall, "given" | "definition"> | undefined };
   readonly arrivals: { discard(): void };
-  readonly mailbox: { readonly hasUnreadCancel: boolean; readonly hasUnreadWake: boolean; park(): void };
+  readonly mailbox: { readonly unreadCancels: readonly Mail[]; readonly hasUnreadWake: boolean; park(): void };
+  readonly stopping: { readonly isStopping: boolean };
+  readonly children: { cancelJournaled(payload: string | null): void };
+  readonly deadlineAt: number | null;
+  /** When the run can be ended without its code, as it was when this worker claimed the run. */
+  readonly stopAt: number | null;
+  /** A step has begun, or a child was started. */
+  readonly hasBegun: boolean;
   /** Journaled attempts of each step call. */
   readonly attempts: ReadonlyMap<string, AttemptLog>;
   now(): number;
@@ -123,17 +132,26 @@ export class Parking {
     arrivals.discard();
     this.#run.stopReplay();
     const now = this.#run.now();
-    if (mailbox.hasUnreadCancel) {
-      // A cancellation does not need the code of the run.
+    const { hasBegun, stopping, deadlineAt, stopAt, children } = this.#run;
+    const { isStopping } = stopping;
+    const cancels = mailbox.unreadCancels;
+    const decision = decideWithoutCode({ hasBegun, isStopping, cancels, deadlineAt, stopAt }, now);
+    if (decision.ends) {
       const definitionOf = (id: string) => calls.called(id)?.definition;
-      const { events, then } = cancelledWithoutCode({ attempts, now, definitionOf });
+      const isTerminated = cancels.some(({ payload }) => payload === null);
+      const why = isTerminated || !hasBegun ? undefined : `no cleanup ran: ${trouble}`;
+      const { events, then } = cancelledWithoutCode({ attempts, now, definitionOf, isCutOff: isStopping && !isTerminated, trouble: why });
+      children.cancelJournaled(null);
       for (const event of events) draft.record(event);
       return this.#run.commit(then);
     }
+    // It waits for code that can clean up.
+    if (decision.stopAt !== undefined) draft.stopAt(decision.stopAt);
     mailbox.park();
     const { avoid, host, id } = this.#run;
     warnParked(host, { id, status, trouble });
-    if (status === "parked") return this.#run.commit({ kind: "release", wakeAt: null, status, trouble });
+    const wakeAt = decision.stopAt ?? nextLookAt({ deadlineAt, stopAt }, now);
+    if (status === "parked") return this.#run.commit({ kind: "release", wakeAt, status, trouble });
     this.#run.commit(releaseToOthers({ avoid, owner: host.owner, now, trouble }));
   }
 }

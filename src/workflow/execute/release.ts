@@ -13,6 +13,9 @@ interface ReleasedRun {
   readonly arrivals: { recordAll(): void };
   readonly answers: { readonly unreadable: string | undefined };
   readonly ending: { readonly recorded: boolean };
+  readonly stopping: { readonly nextAt: number | undefined };
+  readonly pausing: { readonly isPaused: boolean };
+  readonly mailbox: { readonly heard: number };
   now(): number;
   touch(): void;
   commit(then: Then): void;
@@ -62,7 +65,14 @@ export class Release {
     this.#run.commit(this.#then());
   }
 
+  /** The run has no owner while it is paused. Mail that this owner has seen does not make it due. */
+  pausedThen(trouble: string | null): Then {
+    const { stopping, mailbox } = this.#run;
+    return { kind: "release", wakeAt: stopping.nextAt ?? null, status: "paused", trouble, seen: mailbox.heard };
+  }
+
   #then(): Then {
+    if (this.#run.pausing.isPaused) return this.pausedThen(null);
     return { kind: "release", wakeAt: this.#run.now(), status: "running", trouble: null };
   }
 }

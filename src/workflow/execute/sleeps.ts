@@ -1,3 +1,4 @@
+import { decodeError } from "../../core/values/stored-error.js";
 import { instantOf } from "../define/duration.js";
 import type { Delivery } from "../journal/event.js";
 import { pendingForever } from "../replay/requests.js";
@@ -19,13 +20,17 @@ export class Sleeps {
     const id = requests.ordinal("sleep");
     const asked = requests.ask(id, () => ({ type: "sleep", id, at: now, until }));
     if (asked === undefined) return pendingForever();
-    return new Promise((resolve) => {
-      this.#pending.set(id, asked.event.type === "sleep" ? asked.event.until : until);
-      answers.on(id, () => {
+    this.#pending.set(id, asked.event.type === "sleep" ? asked.event.until : until);
+    const slept = new Promise<void>((resolve, reject) => {
+      answers.on(id, (event) => {
         this.#pending.delete(id);
-        resolve();
+        if (event.type !== "cancelled") return resolve();
+        // The code may have started the sleep without awaiting it.
+        slept.catch(() => {});
+        reject(decodeError(event.error));
       });
     });
+    return slept;
   }
 
   /** When the next sleep ends. */
@@ -49,6 +54,13 @@ export class Sleeps {
   /** Ends the pending sleeps with these ids and returns the deliveries for the code. */
   wake(ids: readonly string[]): Delivery[] {
     return ids.filter((id) => this.#pending.has(id)).map((id) => this.#wake(id));
+  }
+
+  /** The run is being cancelled. Returns the ids of the pending sleeps, which do not end any more. */
+  cancelAll(): readonly string[] {
+    const ids = [...this.#pending.keys()];
+    this.#pending.clear();
+    return ids;
   }
 
   #wake(id: string): Delivery {

@@ -1,4 +1,5 @@
 import type { Mail } from "../../core/runs/run.js";
+import { type CancelRequest, cancelRequestIn } from "../journal/cancel-request.js";
 import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
 import { type Resolution, resolutionIn } from "../journal/resolution.js";
@@ -11,10 +12,12 @@ export interface MailedRun {
   readonly sleeps: { wakeAll(): Delivery[]; wake(ids: readonly string[]): Delivery[] };
   readonly calls: { by(stepId: string): { resolve(attempt: number, to: Resolution): readonly DeliveryRecord[] } | undefined };
   readonly arrivals: {
-    add(delivery: Delivery, mail: number): void;
+    add(delivery: Delivery | null, mail: number): void;
     decide(take: () => readonly DeliveryRecord[], mail: number): void;
   };
   readonly acceptances: { add(call: string): void };
+  readonly stopping: { request(request: CancelRequest, mail: number): void };
+  readonly pausing: { request(mail: number): void; resume(mail: number): void; endBy(mail: number): void };
 }
 
 /** Passes a mail to the part of the run that handles it. Its consequences are recorded in the entry that consumes the mail. */
@@ -30,7 +33,16 @@ export function takeMail(run: MailedRun, { seq, kind, about, payload }: Mail): v
         return ended.map((event) => ({ event }));
       }, seq);
     case "cancel":
+      // A cancellation ends a pause: otherwise the code could not clean up.
+      run.pausing.endBy(seq);
+      if (payload !== null) return run.stopping.request(cancelRequestIn(payload), seq);
       return run.arrivals.add({ type: "cancel", id: "run", at: run.now() }, seq);
+    case "pause":
+      return run.pausing.request(seq);
+    case "resume":
+      return run.pausing.resume(seq);
+    case "withdrawn":
+      return run.arrivals.add(null, seq);
     case "resolve": {
       const { attempt, to, accept } = resolutionIn(payload);
       return run.arrivals.decide(() => {

@@ -90,6 +90,16 @@ export class Hooks {
     return false;
   }
 
+  /** Ids of the hooks whose payload the code waits for. */
+  get awaited(): readonly string[] {
+    return [...this.#hooks].flatMap(([id, hook]) => (hook.isAwaited ? [id] : []));
+  }
+
+  /** The run is being cancelled. */
+  stop(): void {
+    for (const hook of this.#hooks.values()) hook.stop();
+  }
+
   receive(id: string, payload: string, mail: number): void {
     const open = this.#hooks.get(id)?.open ?? false;
     this.#run.arrivals.add(open ? { type: "got", id, at: this.#run.now(), payload } : null, mail);

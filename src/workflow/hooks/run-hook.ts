@@ -1,4 +1,5 @@
 import { decode } from "../../core/values/codec.js";
+import { decodeError } from "../../core/values/stored-error.js";
 import { HookConflictError } from "../define/errors.js";
 import type { Hook } from "../define/hook.js";
 import type { Draft } from "../journal/draft.js";
@@ -32,6 +33,8 @@ export class RunHook implements Hook, HookFacts {
   readonly #id: string;
   readonly #payloads: unknown[] = [];
   readonly #waiting: { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }[] = [];
+  /** How many of those were waiting when the run began to be cancelled. */
+  #stopped = 0;
   #disposed = false;
   #conflict: HookConflictError | undefined;
   #asked: ((conflict: HookConflictError | null) => void)[] = [];
@@ -57,6 +60,16 @@ export class RunHook implements Hook, HookFacts {
     this.#run.arrivals.add({ type: "hooked", id: this.#id, at: this.#run.now(), conflict, run: holder });
   }
 
+  /** The code waits for a payload. */
+  get isAwaited(): boolean {
+    return this.open && this.#waiting.length > 0;
+  }
+
+  /** The run is being cancelled: what waits now will be rejected; what waits later gets payloads as usual. */
+  stop(): void {
+    this.#stopped = this.#waiting.length;
+  }
+
   /** Handles a delivery: a payload, or the answer whether the token was free. */
   answer(event: Delivery): void {
     if (event.type === "got") {
@@ -65,6 +78,7 @@ export class RunHook implements Hook, HookFacts {
       if (waiter) waiter.resolve(payload);
       else this.#payloads.push(payload);
     }
+    if (event.type === "cancelled") for (const waiter of this.#waiting.splice(0, this.#stopped)) waiter.reject(decodeError(event.error));
     if (event.type === "hooked") {
       this.pending = false;
       this.#isAnswered = true;

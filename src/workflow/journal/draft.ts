@@ -1,5 +1,5 @@
 import type { Chunk, Voided } from "../../core/runs/chunk.js";
-import type { Entry, HookChange, StartRun, Then } from "../../core/runs/operation.js";
+import type { Entry, HookChange, OutgoingMail, StartRun, Then } from "../../core/runs/operation.js";
 import { storable } from "../../core/values/storable-text.js";
 import { putAside, withoutLongValues } from "./aside.js";
 import { encodeEvents } from "./codec.js";
@@ -9,6 +9,8 @@ import type { Delivery, Event } from "./event.js";
 export interface DeliveryRecord {
   readonly event: Delivery;
   readonly streams?: { readonly ends: readonly Chunk[]; readonly voids: readonly Voided[] } | undefined;
+  /** Recorded right after the delivery; the code does not get them. */
+  readonly notes?: readonly Event[];
 }
 
 /** An entry that is being written, and the parts it was made from. */
@@ -45,6 +47,8 @@ export class Draft {
   #consumed: number | null = null;
   #mail: TakenIn[] = [];
   #starts: (() => void)[] = [];
+  #outgoing: OutgoingMail[] = [];
+  #stopAt: number | undefined;
   /** Steps whose attempt was in a rejected entry and was not written. */
   readonly #unbegun = new Set<string>();
   #unready: Promise<void> | undefined;
@@ -71,7 +75,7 @@ export class Draft {
   }
 
   get hasEvents(): boolean {
-    return this.#events.length > 0;
+    return this.#events.length > 0 || this.#outgoing.length > 0;
   }
 
   get events(): readonly Event[] {
@@ -82,8 +86,8 @@ export class Draft {
     this.#events.push(event);
   }
 
-  recordDelivery({ event, streams }: DeliveryRecord): void {
-    this.#events.push(event);
+  recordDelivery({ event, streams, notes = [] }: DeliveryRecord): void {
+    this.#events.push(event, ...notes);
     if (streams) this.writeChunks(streams.ends, streams.voids);
   }
 
@@ -93,6 +97,16 @@ export class Draft {
 
   startChild(child: StartRun): void {
     this.#children.push(child);
+  }
+
+  /** The entry sends this mail to another run. */
+  send(mail: OutgoingMail): void {
+    this.#outgoing.push(mail);
+  }
+
+  /** From this time on the run can be ended without its code. */
+  stopAt(at: number): void {
+    this.#stopAt = at;
   }
 
   writeChunks(chunks: readonly Chunk[], voids: readonly Voided[] = []): void {
@@ -126,7 +140,9 @@ export class Draft {
       children: this.#children,
       then: this.#ended(then),
     };
-    const entry = this.#withChunks(plain, aside.length === 0 ? chunks : [...aside, ...chunks]);
+    const withMail = this.#outgoing.length > 0 ? { ...plain, outgoing: this.#outgoing } : plain;
+    const withStop = this.#stopAt === undefined ? withMail : { ...withMail, stopAt: this.#stopAt };
+    const entry = this.#withChunks(withStop, aside.length === 0 ? chunks : [...aside, ...chunks]);
     this.discard();
     return { entry, events, chunks, starts, mail };
   }
@@ -154,6 +170,12 @@ export class Draft {
     this.#voids = [...(entry.voids ?? []), ...this.#voids];
     this.#chunks = [...chunks, ...this.#chunks];
     this.#consumed ??= entry.consumed;
+    this.#putMailBack(entry);
+  }
+
+  #putMailBack({ outgoing = [], stopAt }: Entry): void {
+    this.#outgoing = [...outgoing, ...this.#outgoing];
+    this.#stopAt ??= stopAt;
   }
 
   /** The store rejected the entry: the given events are written with the next entry, which has another end. */
@@ -162,6 +184,7 @@ export class Draft {
     this.#events = [...events, ...this.#events.filter(({ type }) => type !== "end")];
     this.#voids = [...(entry.voids ?? []), ...this.#voids];
     this.#consumed ??= entry.consumed;
+    this.#putMailBack(entry);
   }
 
   discard(): void {
@@ -173,6 +196,8 @@ export class Draft {
     this.#chunks = [];
     this.#consumed = null;
     this.#mail = [];
+    this.#outgoing = [];
+    this.#stopAt = undefined;
   }
 
   /**
@@ -180,9 +205,14 @@ export class Draft {
    * them a replay would diverge. Retries are removed.
    */
   withholdStarts(): ReadonlySet<string> {
+    this.#starts = [];
+    return this.unwriteAttempts();
+  }
+
+  /** Removes attempts from the entry. The caller must not begin them; everything else of the entry starts as usual. */
+  unwriteAttempts(): ReadonlySet<string> {
     const ids = new Set([...this.#unbegun, ...this.#events.flatMap((event) => (event.type === "step" ? [event.id] : []))]);
     this.#events = withoutStarts(this.#events);
-    this.#starts = [];
     return ids;
   }
 }

@@ -14,7 +14,7 @@ import {
   type RunEnd,
 } from "./event.js";
 import { Lineage } from "./lineage.js";
-import { looseFrom, withoutRetried } from "./retries.js";
+import { entriesWithoutRetried, looseSinceRetry } from "./retries.js";
 
 /** The journal of a run, in the form that a replay needs. */
 export class History {
@@ -29,10 +29,15 @@ export class History {
   /** Step calls that an operator has accepted, whatever arguments the code calls the step with. */
   readonly accepted = new Set<string>();
   end: RunEnd | undefined;
+  /** The run is paused: deliveries from this index on were recorded since then, and the code gets them when the run is resumed. */
+  pausedFrom: number | undefined;
+  /**
+   * Deliveries from this index on may be without the requests that follow from them: new requests are allowed before the last of them. So after a retry
+   * (retries.ts), a pause, and a cancellation.
+   */
+  looseFrom: number | undefined;
   /** If the run was set aside: mail after this number has not been read. */
   parked: number | undefined;
-  /** From this delivery on the code may make requests that the journal does not have: see retries.ts. */
-  looseFrom: number | undefined;
   /** How often a request was renewed by retries, by its id: see `renewedId`. */
   readonly renewals = new Map<string, number>();
   /** The runs from which the beginning was copied. */
@@ -43,11 +48,17 @@ export class History {
   /** How often the run was cleared since it last made progress. */
   clearances = 0;
   #crashes = 0;
+  /** Calls that were cancelled: the code does not get their later verdicts. */
+  readonly #cancelled = new Set<string>();
+  #entries = 0;
+  /** The entry that set `looseFrom`. */
+  #looseSince = 0;
 
   constructor(entries: readonly JournalEntry[]) {
-    const events = entries.flatMap((entry) => decodeEvents(entry.events));
-    this.looseFrom = looseFrom(events);
-    this.#read(withoutRetried(events));
+    const decoded = entries.map((entry) => decodeEvents(entry.events));
+    const retried = decoded.some((events) => events.some(({ type }) => type === "retry"));
+    for (const events of retried ? entriesWithoutRetried(decoded) : decoded) this.#read(events);
+    if (retried) this.looseFrom = lower(this.looseFrom, looseSinceRetry(decoded.flat()));
   }
 
   /** A history of requests and deliveries, including some that are not written yet, of a run whose journal `of` has been read. */
@@ -63,19 +74,32 @@ export class History {
   }
 
   #read(events: readonly Event[]): void {
+    this.#entries += 1;
     for (const event of events) {
       // The code did not get events that were recorded after the end.
       if (this.end !== undefined) break;
       this.startedAt ??= event.at;
       if (isRequest(event)) this.requests.set(event.type === "drop" ? `drop ${event.id}` : event.id, event);
-      if (isDelivery(event)) {
-        this.deliveries.push(event);
-        this.#crashes = 0;
-        this.clearances = 0;
-      }
+      if (isDelivery(event) && !(isAttemptEvent(event) && this.#cancelled.has(event.id))) this.#noteDelivery(event);
       if (isAttemptEvent(event)) this.#noteAttempt(event);
       else this.#note(event);
     }
+  }
+
+  #noteDelivery(event: Delivery): void {
+    if (event.type === "stop") this.#loosenFrom(this.deliveries.length);
+    // A later entry has deliveries: what follows from the earlier ones is in the journal, too.
+    else if (this.pausedFrom === undefined && this.#entries > this.#looseSince) this.looseFrom = undefined;
+    if (event.type === "cancelled") this.#cancelled.add(event.id);
+    this.deliveries.push(event);
+    this.#crashes = 0;
+    this.clearances = 0;
+  }
+
+  /** Several deliveries are recorded together and given to the code one after the other: if the process dies in between, requests are missing. */
+  #loosenFrom(index: number): void {
+    this.looseFrom = lower(this.looseFrom, index);
+    this.#looseSince = this.#entries;
   }
 
   #noteAttempt(event: AttemptEvent): void {
@@ -103,6 +127,14 @@ export class History {
         break;
       case "unpark":
         this.parked = undefined;
+        break;
+      case "pause":
+        this.pausedFrom ??= this.deliveries.length;
+        this.#loosenFrom(this.pausedFrom);
+        break;
+      case "resume":
+        this.#loosenFrom(this.pausedFrom ?? this.deliveries.length);
+        this.pausedFrom = undefined;
         break;
       case "end":
         this.end = event;
@@ -134,4 +166,8 @@ export class History {
 function isOpen(log: readonly (AttemptEvent | Claim | Retry)[]): boolean {
   const last = lastAttemptEvent(log);
   return last?.type === "step" && last.attempt > 0;
+}
+
+function lower(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
 }

@@ -38,6 +38,8 @@ export class OpenRequests {
       case "child":
         this.#runOf.set(event.id, event.run);
         return this.children.set(event.id, event.run);
+      case "cancelled":
+        return this.#closeCancelled(event.id);
       case "started":
         return event.found === "refused" ? this.children.delete(event.id) : undefined;
       case "await":
@@ -59,6 +61,13 @@ export class OpenRequests {
 
   #noteStep({ id, attempt }: AttemptEvent, state: OpenStep["state"]): void {
     this.steps.set(id, { id, attempt, state });
+  }
+
+  /** The code no longer waits for the request. A hook stays open, a child goes on, and an unknown outcome stays unknown. */
+  #closeCancelled(id: string): void {
+    this.sleeps.delete(id);
+    this.awaited.delete(id);
+    if (this.steps.get(id)?.state !== "doubts") this.steps.delete(id);
   }
 
   /** If the code started the same run id twice, there is one end, journaled under the first request. */

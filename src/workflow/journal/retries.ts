@@ -68,19 +68,30 @@ export function isFinalFailure(event: Event): event is StepFailure {
   return event.type === "fail" && event.retryAt === null && event.how !== "abandoned";
 }
 
+/** The same, entry by entry. */
+export function entriesWithoutRetried(entries: readonly (readonly Event[])[]): Event[][] {
+  const entryOf = new Map<Event, number>();
+  for (const [i, events] of entries.entries()) for (const event of events) entryOf.set(event, i);
+  const kept: Event[][] = entries.map(() => []);
+  let last = 0;
+  for (const event of withoutRetried(entries.flat())) {
+    // The failure of a retried step is another object; it stays where it was.
+    last = entryOf.get(event) ?? last;
+    kept[last]?.push(event);
+  }
+  return kept;
+}
+
 /**
- * Where the code may make requests that the journal does not have, although the journal has more deliveries for it: from the cut of a retry on, and from a
- * pause on, until the first request after them. Undefined: nowhere. The answer is a number of deliveries.
- *
- * The deliveries after a cut were recorded while the code went another way; those after a pause were recorded without being given to the code.
+ * From which delivery on the code may make requests that the journal does not have, although the journal has more deliveries for it: from the cut of a
+ * retry on, until the first request after the retry. The deliveries after a cut were recorded while the code went another way. Undefined: from none.
  */
-export function looseFrom(events: readonly Event[]): number | undefined {
+export function looseSinceRetry(events: readonly Event[]): number | undefined {
   const lastRequest = events.findLastIndex(isRequest);
   const starts = events.flatMap((event, i) => {
-    if (i < lastRequest || (event.type !== "retry" && event.type !== "pause")) return [];
+    if (i < lastRequest || event.type !== "retry") return [];
     const before = withoutRetried(events.slice(0, i));
-    const history = event.type === "pause" ? before : before.slice(0, cutOf(before, event.cuts));
-    return [history.filter(isDelivery).length];
+    return [before.slice(0, cutOf(before, event.cuts)).filter(isDelivery).length];
   });
   return starts.length === 0 ? undefined : Math.min(...starts);
 }

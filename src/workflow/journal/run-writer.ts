@@ -42,6 +42,8 @@ interface Author {
     changedBy(events: readonly Event[], then: Then, atRest: boolean): Trial | undefined;
     noteWritten(entry: Pick<Entry, "trial">): void;
   };
+  /** The run is in the store. `now`: the time of the store. */
+  noteCreated(now: number): void;
   /** The entry is in the store, and the run continues here. */
   confirm(entry: Entry, conflicts: readonly string[], recorded: readonly Event[]): void;
   /** A transaction has committed the next delivery for the code. */
@@ -154,6 +156,7 @@ export class RunWriter {
     else if (answer.kind !== "created" && answer.kind !== "appended") author.leave({ why: "overtaken" });
     else {
       author.host.learn(answer.now);
+      if (answer.kind === "created") author.noteCreated(answer.now);
       this.#confirm(sent, answer.conflicts);
     }
     return undefined;

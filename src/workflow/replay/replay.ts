@@ -3,6 +3,7 @@ import type { Delivery, Request } from "../journal/event.js";
 interface Journaled {
   readonly requests: Map<string, Request>;
   readonly deliveries: readonly Delivery[];
+  readonly pausedFrom: number | undefined;
   readonly looseFrom: number | undefined;
   readonly renewals: ReadonlyMap<string, number>;
 }
@@ -19,18 +20,15 @@ export class Replay {
   readonly #looseFrom: number;
   /** How often requests were renewed by retries: see `renewedId`. */
   readonly renewals: ReadonlyMap<string, number>;
+  #pausedFrom: number;
   #delivered = 0;
 
-  constructor({ requests, deliveries, looseFrom = Number.POSITIVE_INFINITY, renewals }: Journaled) {
+  constructor({ requests, deliveries, pausedFrom, looseFrom, renewals }: Journaled) {
+    this.#pausedFrom = pausedFrom ?? Number.POSITIVE_INFINITY;
     this.#requests = requests;
     this.#deliveries = deliveries;
-    this.#looseFrom = looseFrom;
+    this.#looseFrom = looseFrom ?? Number.POSITIVE_INFINITY;
     this.renewals = renewals;
-  }
-
-  /** The delivery that a request which the journal does not have contradicts: the code has not received it yet. */
-  get contradiction(): Delivery | undefined {
-    return this.#delivered < this.#looseFrom ? this.nextDelivery : undefined;
   }
 
   /** The journal has this request, and the code has not made it again yet. */
@@ -56,9 +54,19 @@ export class Replay {
     return this.#delivered;
   }
 
-  /** The next journaled delivery; undefined if the code has received all of them. */
+  /** The next journaled delivery; undefined if the code has received all of them, or the run is paused before the next one. */
   get nextDelivery(): Delivery | undefined {
-    return this.#deliveries[this.#delivered];
+    return this.#delivered < this.#pausedFrom ? this.#deliveries[this.#delivered] : undefined;
+  }
+
+  /** The journaled delivery before which the code must not make a new request; undefined if it may. */
+  get requiredDelivery(): Delivery | undefined {
+    return this.#delivered < this.#looseFrom ? this.nextDelivery : undefined;
+  }
+
+  /** The run is resumed: the code gets what was recorded in the meantime. */
+  resume(): void {
+    this.#pausedFrom = Number.POSITIVE_INFINITY;
   }
 
   takeDelivery(): void {

@@ -60,7 +60,7 @@ export class Requests {
     const known = run.replay.takeRequest(id);
     if (known) return { event: known, known: true };
     const event = make();
-    const next = run.replay.contradiction;
+    const next = run.replay.requiredDelivery;
     if (next !== undefined) {
       run.diverge({ expected: describe(next), found: `the code asks for ${describe(event)}`, where: callSite() });
       return undefined;
@@ -76,7 +76,7 @@ export class Requests {
   note(id: string, make: () => Request): boolean {
     const { replay } = this.#run;
     if (replay.takeRequest(id) !== undefined) return true;
-    if (replay.openRequest !== undefined || replay.contradiction !== undefined) return false;
+    if (replay.openRequest !== undefined || replay.requiredDelivery !== undefined) return false;
     this.#run.record(make());
     return true;
   }

@@ -1,3 +1,4 @@
+import { decodeError } from "../../core/values/stored-error.js";
 import { type AttemptEvent, type Claim, lastAttemptEvent, type Retry, type StepFailure } from "../journal/event.js";
 
 /** The journaled events of one step call. */
@@ -16,6 +17,8 @@ export interface PastAttempts {
   readonly failures: number;
   /** The last error, encoded; "" if there is none. */
   readonly failure: string;
+  /** An attempt has begun, and nothing says that its effect did not happen. */
+  readonly mayHaveHappened: boolean;
   /** Number of owners that died in this call while they executed the run alone. */
   readonly crashes: number;
 }
@@ -34,8 +37,13 @@ export function pastAttempts(log: AttemptLog): PastAttempts {
     // If an operator resolves an attempt as "not applied", it does not count as a retry.
     failures: sinceRetry.filter((event) => event.type === "fail" && event.how !== "resolved").length,
     failure: failed.at(-1)?.error ?? "",
+    mayHaveHappened: begun.some(({ attempt }) => !isNotApplied(failed.find((failure) => failure.attempt === attempt))),
     crashes: crashesIn(sinceRetry),
   };
+}
+
+function isNotApplied(failure: StepFailure | undefined): boolean {
+  return failure !== undefined && decodeError(failure.error).name === "NotApplied";
 }
 
 function crashesIn(log: AttemptLog): number {

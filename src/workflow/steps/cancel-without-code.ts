@@ -17,6 +17,10 @@ interface CancelRequest {
   /** Journaled events of each step call. */
   readonly attempts: ReadonlyMap<string, AttemptLog>;
   readonly now: number;
+  /** The code had time for cleaning up, which is over. */
+  readonly isCutOff?: boolean;
+  /** Why an operator should look at the run. */
+  readonly trouble?: string | undefined;
   /** Finds the step of a call. Default: the step with its name in this process. */
   readonly definitionOf?: (id: string) => StepDefinition | undefined;
 }
@@ -25,8 +29,9 @@ interface CancelRequest {
  * The last entry of a run that is cancelled without executing its code. An attempt without a verdict may have had its effect,
  * or may still have it: if its step must not run twice, its outcome is unknown.
  */
-export function cancelledWithoutCode({ attempts, now, definitionOf = () => undefined }: CancelRequest): Cancelled {
-  const events: Event[] = [{ type: "cancel", id: "run", at: now }];
+export function cancelledWithoutCode(request: CancelRequest): Cancelled {
+  const { attempts, now, isCutOff = false, trouble, definitionOf = () => undefined } = request;
+  const events: Event[] = [{ type: "cancel", id: "run", at: now, why: isCutOff ? "cleanup" : undefined }];
   let unsettled = 0;
   for (const [id, log] of attempts) {
     const last = lastAttemptEvent(log);
@@ -35,7 +40,8 @@ export function cancelledWithoutCode({ attempts, now, definitionOf = () => undef
     if ((verdict ?? last)?.type === "doubt") unsettled += 1;
   }
   events.push({ type: "end", status: "cancelled", at: now, output: null });
-  return { events, then: { kind: "end", status: "cancelled", output: null, ...(unsettled > 0 ? { unsettled } : {}) } };
+  const then = { kind: "end", status: "cancelled", output: null, ...(unsettled > 0 ? { unsettled } : {}) } as const;
+  return { events, then: trouble === undefined ? then : { ...then, trouble } };
 }
 
 const why = "the run was cancelled after the lease of its process expired";

@@ -1,8 +1,9 @@
 import { decode } from "../../core/values/codec.js";
-import { decodeError } from "../../core/values/stored-error.js";
+import { decodeError, encodeError } from "../../core/values/stored-error.js";
 import type { Site } from "../define/call-site.js";
 import type { WrongOptions } from "../define/check-steps.js";
 import type { StepDefinition } from "../define/definition.js";
+import { CancelledError } from "../define/errors.js";
 import { notAppliedError } from "../journal/after-end.js";
 import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery, Event, How } from "../journal/event.js";
@@ -25,8 +26,11 @@ export interface CallingRun extends BodyRun, AskingRun {
   /** Time of the store. */
   now(): number;
   record(event: Event): void;
-  readonly draft: { startAfterCommit(start: () => void): void };
-  readonly arrivals: { add(delivery: Delivery, mail?: number, streams?: DeliveryRecord["streams"]): void };
+  readonly draft: { startAfterCommit(start: () => void): void; recordDelivery(delivery: DeliveryRecord): void };
+  readonly arrivals: {
+    add(delivery: Delivery, mail?: number, streams?: DeliveryRecord["streams"]): void;
+    decide(take: () => readonly DeliveryRecord[]): void;
+  };
   readonly writer: Pick<RunWriter, "within">;
   readonly ending: {
     /** False if the run is ending and does not wait for this call. */
@@ -45,6 +49,9 @@ export interface CallingRun extends BodyRun, AskingRun {
  *
  * starting: the entry of the attempt is not committed yet. running: the body runs. waiting: for the next attempt. asking:
  * waits for `reconcile`. unknown: waits for an operator. settled: the code has the outcome.
+ *
+ * If the run is cancelled while the call is open, the code gets the outcome of a body or of `reconcile` that ends within `graceMs`; otherwise a
+ * CancelledError. An outcome that is unknown then stays unknown, although the code does not wait for it any more.
  */
 export class StepCall implements WatchedCall {
   readonly id: string;
@@ -80,6 +87,14 @@ export class StepCall implements WatchedCall {
   #writing = false;
   /** The verdict is queued for delivery to the code. */
   #decided = false;
+  /** The run was cancelled while the call was open. */
+  #stop: { readonly reason: string | undefined } | undefined;
+  /** The code gets a CancelledError, or has got it. */
+  #isCancelled = false;
+  /** An attempt has begun, and nothing says that its effect did not happen. */
+  #mayBe = false;
+  #hasBegun = false;
+  #isWithheld = false;
   #resolve: (value: unknown) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
@@ -97,6 +112,16 @@ export class StepCall implements WatchedCall {
 
   get stepId(): string {
     return this.#run.stepIdOf(this.id);
+  }
+
+  /** The code does not wait for the outcome any more, because the run was cancelled. */
+  get isCancelled(): boolean {
+    return this.#isCancelled;
+  }
+
+  /** A body has started, in this process or in another one. */
+  get hasBegun(): boolean {
+    return this.#hasBegun;
   }
 
   /** An attempt or a call of `reconcile` is in progress in this process. */
@@ -120,8 +145,12 @@ export class StepCall implements WatchedCall {
 
   /** After a replay: continues where the previous owner stopped. */
   resume(log: AttemptLog): void {
+    if (this.#isCancelled) return this.#restoreCancelled(log);
     if (this.state === "settled") return;
-    const { last } = this.#restore(log);
+    const { last, isOpen } = this.#restore(log);
+    // The verdict was recorded while the run was paused.
+    if (last?.type === "done" || (last?.type === "fail" && last.retryAt === null)) return this.#awaitDelivery();
+    if (this.#stop !== undefined) return this.#resumeStopped(isOpen);
     const hasBegun = last?.type !== "step" || last.attempt > 0;
     if (this.#wrong !== undefined && (!hasBegun || this.#wrong.unusable)) this.#refuse(this.#wrong);
     else if (!hasBegun) this.#startNext();
@@ -132,11 +161,17 @@ export class StepCall implements WatchedCall {
 
   /** After a replay in which the code has ended: the previous owner died or stopped before it wrote the end of the run. */
   resumeEnded(log: AttemptLog): void {
+    if (this.#isCancelled) return this.#restoreCancelled(log);
     if (this.state === "settled") return;
     const { last, isOpen } = this.#restore(log);
     if (last?.type === "doubt") this.#leaveInDoubt(last.why);
     else if (isOpen) this.#leaveBehind("its process died or lost the run while the step was running");
     else this.withdraw(false);
+  }
+
+  #awaitDelivery(): void {
+    this.state = "waiting";
+    this.#decided = true;
   }
 
   #restore(log: AttemptLog): PastAttempts {
@@ -148,6 +183,8 @@ export class StepCall implements WatchedCall {
     this.attempt = past.attempt;
     this.#startedAt = past.startedAt;
     this.#firstStartedAt = past.firstStartedAt;
+    this.#hasBegun = past.attempt > 0;
+    this.#mayBe = past.mayHaveHappened && !this.definition.tx;
     this.#failures = past.failures;
     this.#failure = past.failure;
     this.#crashes = past.crashes;
@@ -186,6 +223,7 @@ export class StepCall implements WatchedCall {
     this.#firstStartedAt ??= at;
     this.dueAt = undefined;
     this.#late = undefined;
+    this.#isWithheld = false;
     this.state = "starting";
     this.#run.draft.startAfterCommit(this.#execute);
   }
@@ -196,6 +234,7 @@ export class StepCall implements WatchedCall {
     // The run ended while the entry was being written.
     if (this.state !== "starting") return;
     this.state = "running";
+    this.#hasBegun = true;
     this.#body = new StepBody(this.#run, this.definition, this.id, this.attempt, this.#firstStartedAt ?? this.#startedAt);
     if (this.definition.tx) void this.#executeInTransaction(this.#body);
     else void this.#body.run(this.given.input).then(this.#judge);
@@ -232,14 +271,20 @@ export class StepCall implements WatchedCall {
     this.#failures += 1;
     this.#failure = encodeWithStack(error);
     this.#mayHaveWritten ||= this.#body?.hasWritten ?? false;
+    // The transaction was rolled back, or the step says that nothing happened.
+    this.#mayBe ||= !this.definition.tx && decodeError(this.#failure).name !== "NotApplied";
     const now = this.#run.now();
     const options = this.definition.options();
     const attempt = { name: this.definition.name, failures: this.#failures, failure: this.#failure, options, answerAt: this.#answerAt() };
     const verdict = judgeFailure(error, attempt, now, this.#run.host.random);
-    if (verdict.kind === "doubt") return this.#recordDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`);
-    if (verdict.kind === "final") return this.#deliver("fail", encodeWithStack(verdict.error), how);
-    this.#run.record({ type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt: verdict.at, how });
-    this.#waitUntil(verdict.at);
+    const isAborted = this.#stop !== undefined && CancelledError.is(error);
+    if (verdict.kind === "doubt") return this.#endInDoubt(`it threw ${error instanceof Error ? error.name : typeof error}`);
+    if (verdict.kind === "final" && !isAborted) return this.#deliver("fail", encodeWithStack(verdict.error), how);
+    const retryAt = verdict.kind === "final" ? now : verdict.at;
+    const failed: Event = { type: "fail", id: this.id, at: now, attempt: this.attempt, error: this.#failure, retryAt, how };
+    if (this.#stop !== undefined) return this.#deliverCancelled(this.#cancelWaiting(failed));
+    this.#run.record(failed);
+    this.#waitUntil(retryAt);
   }
 
   #mayHaveHappened(): boolean {
@@ -251,8 +296,10 @@ export class StepCall implements WatchedCall {
     const { definition, stepId, attempt, given } = this;
     const answer = await askProvider(this.#run, { definition, stepId, attempt, input: given.input });
     if (this.#run.gone || this.state !== "asking") return;
-    if (answer.kind === "unknown") return this.#recordDoubt(answer.why);
+    if (answer.kind === "unknown") return this.#endInDoubt(answer.why);
     if (answer.kind === "found") return this.#deliverResult(answer.result, "reconciled");
+    this.#mayBe = false;
+    if (this.#stop !== undefined) return this.#deliverCancelled(this.#cancelled("settled"));
     if (!isExhausted(this.#failures, definition.options())) return this.#startNext();
     this.#deliver("fail", encodeWithStack(exhausted(definition.name, this.#failures, decodeError(this.#failure))));
   }
@@ -267,9 +314,19 @@ export class StepCall implements WatchedCall {
     this.dueAt = at;
   }
 
+  /** An attempt has ended, and it is not known whether it had its effect. */
+  #endInDoubt(why: string): void {
+    if (this.#stop === undefined) return this.#recordDoubt(why);
+    this.#deliverCancelled(this.#cancelInDoubt(why));
+  }
+
   #recordDoubt(why: string): void {
     this.#leaveInDoubt(why);
-    this.#run.record({ type: "doubt", id: this.id, at: this.#run.now(), attempt: this.attempt, why });
+    this.#run.record(this.#doubtEvent(why));
+  }
+
+  #doubtEvent(why: string): Event {
+    return { type: "doubt", id: this.id, at: this.#run.now(), attempt: this.attempt, why };
   }
 
   #leaveInDoubt(why: string): void {
@@ -305,6 +362,7 @@ export class StepCall implements WatchedCall {
 
   /** Delivers the outcome to the code. */
   settle(event: Delivery): void {
+    if (event.type === "cancelled") return this.#settleCancelled(event.error);
     this.state = "settled";
     if (event.type === "done") return this.#resolve(decode(event.value));
     if (event.type !== "fail") return;
@@ -322,12 +380,132 @@ export class StepCall implements WatchedCall {
    */
   resolve(attempt: number, to: Resolution): readonly DeliveryRecord[] {
     if (this.state !== "unknown" || attempt !== this.attempt) return [];
+    if (this.#isCancelled) return this.#resolveCancelled(to);
     if (to !== "notApplied") return [this.#verdict("done" in to ? "done" : "fail", "done" in to ? to.done : to.fail, "resolved")];
-    const at = this.#run.now();
-    this.#failure = notAppliedError();
-    this.#run.record({ type: "fail", id: this.id, at, attempt, error: this.#failure, retryAt: at, how: "resolved" });
+    this.#mayBe = false;
+    this.#recordNotApplied();
     if (this.#run.ending.goesOnFor(this)) this.#startNext();
     else this.state = "settled";
+    return [];
+  }
+
+  #recordNotApplied(): void {
+    const at = this.#run.now();
+    this.#failure = notAppliedError();
+    this.#run.record({ type: "fail", id: this.id, at, attempt: this.attempt, error: this.#failure, retryAt: at, how: "resolved" });
+  }
+
+  // ——— the run is cancelled while the call is open
+
+  /** From now on the call is not retried. Called when the code gets the "stop", also in a replay. */
+  stop(reason: string | undefined): void {
+    this.#stop ??= { reason };
+  }
+
+  /**
+   * The run is being cancelled. Returns the delivery for the code; undefined if it gets the outcome of an attempt that is in progress, or
+   * does not wait for this call. `unwritten`: the start of the attempt was removed from the draft.
+   */
+  cancel(reason: string | undefined, unwritten: boolean): DeliveryRecord | undefined {
+    if (this.#isCancelled || this.#decided || this.state === "settled") return undefined;
+    this.stop(reason);
+    if (this.state === "running" || (this.state === "asking" && this.dueAt === undefined)) {
+      this.#body?.abort(this.#errorOf(true));
+      this.#limitGrace();
+      return undefined;
+    }
+    if (this.state === "unknown") return this.#cancelled("unknown");
+    if (this.state === "asking") return this.#cancelInDoubt("the run was cancelled before reconcile was called");
+    if (this.state === "starting") {
+      const abandoned = unwritten ? [] : [this.#abandonedEvent("the run was cancelled before the attempt could start")];
+      return this.#cancelled("settled", ...abandoned);
+    }
+    return this.#cancelWaiting();
+  }
+
+  /** An attempt or `reconcile` is in progress: its outcome counts if it comes within the grace period. */
+  #limitGrace(): void {
+    this.#run.store.clock.after(this.definition.options().graceMs, () => {
+      if (!this.#run.gone) this.#run.arrivals.decide(() => this.#cutOff());
+    });
+  }
+
+  #cutOff(): readonly DeliveryRecord[] {
+    if (this.#isCancelled || this.#decided || this.#writing) return [];
+    if (this.state === "asking") return [this.#cancelInDoubt("the run was cancelled before reconcile had an answer")];
+    if (this.state !== "running") return [];
+    this.#late = this.#body?.pending;
+    this.#body?.seal();
+    return [this.#cancelOpenAttempt("still running when the grace period of the cancellation was over")];
+  }
+
+  /** The last attempt has begun, and its outcome is not known. */
+  #cancelOpenAttempt(why: string): DeliveryRecord {
+    const { definition } = this;
+    if (!definition.tx && !mayRepeat(definition.options())) return this.#cancelInDoubt(why);
+    this.#mayBe ||= !definition.tx;
+    return this.#cancelled("settled", this.#abandonedEvent(why));
+  }
+
+  /** No attempt is in progress. */
+  #cancelWaiting(...notes: readonly Event[]): DeliveryRecord {
+    const why = "the run was cancelled before reconcile was called";
+    return this.#mayHaveHappened() ? this.#cancelInDoubt(why, ...notes) : this.#cancelled("settled", ...notes);
+  }
+
+  #cancelInDoubt(why: string, ...notes: readonly Event[]): DeliveryRecord {
+    this.#mayBe = true;
+    this.#leaveInDoubt(why);
+    return this.#cancelled("unknown", ...notes, this.#doubtEvent(why));
+  }
+
+  #cancelled(state: "settled" | "unknown", ...notes: readonly Event[]): DeliveryRecord {
+    this.state = state;
+    this.dueAt = undefined;
+    this.#isCancelled = true;
+    const error = encodeError(this.#errorOf(state === "unknown" || this.#mayBe));
+    return { event: { type: "cancelled", id: this.id, at: this.#run.now(), error }, notes };
+  }
+
+  #errorOf(mayHaveHappened: boolean): CancelledError {
+    return new CancelledError({ reason: this.#stop?.reason, mayHaveHappened });
+  }
+
+  #deliverCancelled(record: DeliveryRecord): void {
+    this.#run.arrivals.decide(() => [record]);
+  }
+
+  #settleCancelled(error: string): void {
+    this.#isCancelled = true;
+    // In a replay; `resume` finds out whether the outcome is unknown.
+    if (this.state !== "unknown") this.state = "settled";
+    this.promise.ignoreRejection();
+    this.#reject(decodeError(error));
+  }
+
+  #restoreCancelled(log: AttemptLog): void {
+    const { last } = this.#restore(log);
+    this.state = "settled";
+    if (last?.type === "doubt") this.#leaveInDoubt(last.why);
+  }
+
+  /** After a replay: the previous owner died or stopped before the code got the outcome of an attempt that was in progress. */
+  #resumeStopped(isOpen: boolean): void {
+    if (this.state === "unknown") return this.#deliverCancelled(this.#cancelled("unknown"));
+    if (!isOpen) return this.#deliverCancelled(this.#cancelWaiting());
+    if (this.definition.options().effect !== "reconcile")
+      return this.#deliverCancelled(this.#cancelOpenAttempt("its process died or lost the run while the step was running"));
+    this.#mayBe = true;
+    this.state = "asking";
+    this.dueAt = this.#answerAt();
+    this.#limitGrace();
+  }
+
+  /** The code has a CancelledError: the resolution is only recorded. */
+  #resolveCancelled(to: Resolution): readonly DeliveryRecord[] {
+    if (to === "notApplied") this.#recordNotApplied();
+    else this.#run.draft.recordDelivery(this.#verdict("done" in to ? "done" : "fail", "done" in to ? to.done : to.fail, "resolved"));
+    this.state = "settled";
     return [];
   }
 
@@ -338,10 +516,18 @@ export class StepCall implements WatchedCall {
     this.#body?.abort(reason);
   }
 
-  /** The run is released before the body has started. */
+  /** The run is released or paused before the body has started. */
   withhold(): void {
     this.state = "waiting";
     this.dueAt = undefined;
+    this.attempt -= 1;
+    if (this.attempt === 0) this.#firstStartedAt = undefined;
+    this.#isWithheld = true;
+  }
+
+  /** The run is resumed. */
+  startWithheld(): void {
+    if (this.#isWithheld && !this.#isCancelled) this.#startNext();
   }
 
   /**
@@ -351,7 +537,7 @@ export class StepCall implements WatchedCall {
   withdraw(written: boolean): void {
     // The attempt may become due while the end of the run waits for a transaction: it must not start then.
     this.dueAt = undefined;
-    if (this.state === "unknown") return;
+    if (this.state === "unknown" || this.#isCancelled) return;
     const mayHaveHappened = this.state === "asking" || (this.state === "waiting" && !this.#decided && this.#mayHaveHappened());
     if (this.state === "starting" && written) this.#abandon("the run ended before the attempt could start");
     else if (mayHaveHappened) this.#recordDoubt("the run ended before reconcile was called");
@@ -374,8 +560,12 @@ export class StepCall implements WatchedCall {
 
   #abandon(why: string): void {
     this.state = "settled";
+    this.#run.record(this.#abandonedEvent(why));
+  }
+
+  #abandonedEvent(why: string): Event {
     const { id, attempt } = this;
-    this.#run.record(abandonedEvent({ id, at: this.#run.now(), attempt, why }));
+    return abandonedEvent({ id, at: this.#run.now(), attempt, why });
   }
 
   /** The body, if it still runs after the verdict of the last attempt: its real outcome is recorded after the end of the run. */

@@ -4,7 +4,7 @@ import { capturedSite, siteOf } from "../define/call-site.js";
 import { checkedAtCall, type WrongOptions } from "../define/check-steps.js";
 import type { StepDefinition } from "../define/definition.js";
 import { describe } from "../journal/describe.js";
-import type { Draft } from "../journal/draft.js";
+import type { DeliveryRecord, Draft } from "../journal/draft.js";
 import type { Request } from "../journal/event.js";
 import { argumentsIn, inputDifference } from "../journal/input-difference.js";
 import type { Divergence } from "../replay/divergence.js";
@@ -23,7 +23,7 @@ import type { WatchedCall } from "./watched-call.js";
 /** The run whose code calls steps. */
 interface CallsRun extends CallingRun, ServingRun {
   readonly arrivals: CallingRun["arrivals"] & ServingRun["arrivals"];
-  readonly draft: Pick<Draft, "startAfterCommit" | "withholdStarts">;
+  readonly draft: Pick<Draft, "startAfterCommit" | "withholdStarts" | "unwriteAttempts" | "recordDelivery">;
   /** The code must not continue: the run has ended, or has left this process. */
   readonly isClosed: boolean;
   /** `timeOf`: the time that an event which was just recorded will have in the journal. */
@@ -132,7 +132,8 @@ export class StepCalls {
     this.#calls.set(call.id, call);
     this.#open.add(call);
     this.#run.answers.on(call.id, (event) => {
-      this.#open.delete(call);
+      // The outcome of a cancelled call may still be unknown, or its body may still run.
+      if (event.type !== "cancelled") this.#open.delete(call);
       call.settle(event);
     });
   }
@@ -175,14 +176,36 @@ export class StepCalls {
     for (const call of this.#open) call.resume(attempts.get(call.id) ?? []);
   }
 
+  /** A body of the run has started, in this process or in another one. */
+  get hasBegun(): boolean {
+    for (const call of this.#calls.values()) if (call.hasBegun || (call.state === "settled" && !call.isCancelled)) return true;
+    return false;
+  }
+
+  /** The run is being cancelled: calls that are open now are not retried. */
+  stop(reason: string | undefined): void {
+    for (const call of this.#open) call.stop(reason);
+  }
+
+  /** The run is being cancelled: aborts bodies, and returns the deliveries for calls that no attempt is in progress for. */
+  cancel(reason: string | undefined): DeliveryRecord[] {
+    const unwritten = this.#run.draft.unwriteAttempts();
+    return [...this.#open].flatMap((call) => call.cancel(reason, unwritten.has(call.id)) ?? []);
+  }
+
+  /** The run is resumed after a pause. */
+  startWithheld(): void {
+    for (const call of this.#open) call.startWithheld();
+  }
+
   abort(reason: unknown): void {
     for (const call of this.#open) call.abort(reason);
   }
 
-  /** The run is being released: attempts that have not started are left to the next owner. */
+  /** The run is being released or paused: attempts that have not started are left to the next owner, or start after the pause. */
   withhold(): void {
-    const withheld = this.#run.draft.withholdStarts();
-    for (const call of this.#open) if (withheld.has(call.id)) call.withhold();
+    const withheld = this.#run.draft.unwriteAttempts();
+    for (const call of this.#open) if (withheld.has(call.id) && call.state === "starting") call.withhold();
   }
 
   /**

@@ -1,6 +1,6 @@
 import { NotKnownError, UnreachableError } from "../../core/errors/errors.js";
 import type { Claimed } from "../../core/runs/operation.js";
-import { hasEnded, type RunRecord, type WorkerRecord } from "../../core/runs/run.js";
+import { hasEnded, type Mail, type RunRecord, type WorkerRecord } from "../../core/runs/run.js";
 import { decode } from "../../core/values/codec.js";
 import { storable } from "../../core/values/storable-text.js";
 import type { WorkflowDefinition } from "../define/definition.js";
@@ -9,6 +9,7 @@ import { releaseToOthers, stillListed, untriedWorker } from "../execute/avoidanc
 import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
 import { loadAside, withLongValues } from "../journal/aside.js";
+import { nextLookAt } from "../journal/end-without-code.js";
 import { History } from "../journal/history.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
@@ -81,6 +82,7 @@ export class Adoption {
     }
     const mail = history.parked === undefined ? unread : await host.store.runs.mail(run.id, history.parked);
     if (workflow === undefined || read.isOutdated || live.has(run.id) || !this.#adopter.mayExecute(run.id)) return;
+    if (history.pausedFrom !== undefined && !this.#isWanted(run, mail)) return await this.#leavePaused(run);
     const seq = (journal.at(-1)?.seq ?? 0) + 1;
     const startedAt = run.startedAt ?? run.createdAt;
     const execution = new Execution({ host, workflow, run, args, startedAt, input, history, heldAt, seq, lapsed, mail, hooks });
@@ -113,6 +115,21 @@ export class Adoption {
       this.#listing = undefined;
     });
     return this.#listing;
+  }
+
+  /** A paused run goes on if it is resumed or cancelled, or when its deadline has passed. */
+  #isWanted({ deadlineAt, stopAt }: RunRecord, mail: readonly Mail[]): boolean {
+    const now = this.#adopter.host.now();
+    if ([deadlineAt, stopAt].some((at) => at !== null && at <= now)) return true;
+    return mail.some(({ kind }) => kind === "resume" || kind === "cancel");
+  }
+
+  /** The owner of a paused run has died, for example while a body ran. */
+  async #leavePaused({ id, epoch, deadlineAt, stopAt, mail }: RunRecord): Promise<void> {
+    const { host } = this.#adopter;
+    const wakeAt = nextLookAt({ deadlineAt, stopAt }, host.now());
+    const then = { kind: "release", wakeAt, status: "paused", trouble: null, seen: mail } as const;
+    await host.store.commit({ run: releaseWithoutEntry(id, epoch, then) });
   }
 
   /** The run cannot be decoded here: a missing encryption key, a class that is not registered, or an ambiguous name. Other workers may be able to. */

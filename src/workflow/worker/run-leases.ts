@@ -5,6 +5,7 @@ import { sleep } from "../../core/work/clock.js";
 import { LeaseKeeper } from "../../core/work/lease-keeper.js";
 import { WorkerLease } from "../../core/work/worker-lease.js";
 import type { Execution } from "../execute/execution.js";
+import { OverdueStops } from "./overdue-stops.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
 /** How long a worker that stops waits for the store to remove its row. */
@@ -44,6 +45,7 @@ export class RunLeases {
   readonly #heartbeat: { readonly alive: () => void; readonly release: () => void };
   readonly #keeper: LeaseKeeper;
   readonly #lease: WorkerLease;
+  readonly #overdue: OverdueStops;
   /** The runs that the last renewal covered. A run that was claimed after it has the lease of its claim. */
   #held: readonly Execution[] = [];
 
@@ -51,6 +53,7 @@ export class RunLeases {
     const { store, owner, leaseMs, signOfLife } = holder;
     this.#holder = holder;
     this.#options = options;
+    this.#overdue = new OverdueStops(store);
     this.#heartbeat = store.holdRuns({ owner, leaseMs, signOfLife });
     this.#keeper = new LeaseKeeper({ clock: store.clock, background: true });
     this.#lease = new WorkerLease(leaseMs, store.clock.now(), {
@@ -88,6 +91,7 @@ export class RunLeases {
     const sentAt = store.clock.now();
     this.#held = [...live.values()].filter((execution) => !isStarting(execution.id));
     const renewed = await store.runs.renew({ owner, leaseMs, signOfLife });
+    this.#overdue.look();
     this.#check(new Map(renewed.map((each) => [each.id, each])), sentAt);
     void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
   }

@@ -7,7 +7,7 @@ import { letTimePass } from "../../kit/real-time.js";
 import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 import { settled, until } from "../../kit/until.js";
 import { captureWarnings } from "../../kit/warnings.js";
-import { untilStatus } from "../scene.js";
+import { story, untilStatus } from "../scene.js";
 
 /** A step that blocks until the test kills its process; after `mend()` it returns. */
 function killer(scene: Scene, crashMax: number) {
@@ -101,14 +101,61 @@ onStores("a run that kills its workers", everyStore, (test) => {
     expect(calls()).toBe(4);
   });
 
-  test("a parked run that is cancelled ends, and none of its code runs", async ({ scene }) => {
+  test("a parked run that is cancelled waits for an operator until its time is over, and then ends; none of its code runs", async ({
+    scene,
+  }) => {
     const { poison, calls, claimAndDie, startAndDie } = killer(scene, 0);
     const order = workflow(scene.name("order"), async () => await poison());
     await startAndDie(order, "o-1");
     for (let death = 2; death <= 3; death++) await claimAndDie(order);
     const { store } = await scene.work({ workflows: [order] });
     await untilStatus(store, "o-1", "parked");
-    await getRun("o-1", { store }).cancel();
+    expect(await getRun("o-1", { store }).cancel({ cleanupMs: 1500 })).toMatchObject({ state: "requested" });
+    await until("the request was read", async () => {
+      const run = await store.runs.read("o-1");
+      return run?.status === "parked" && run.wakeAt !== null && run.wakeAt === run.stopAt;
+    });
+    await untilStatus(store, "o-1", "cancelled");
+    expect(await getRun("o-1", { store }).trouble).toContain("no cleanup ran");
+    expect(calls()).toBe(3);
+  });
+
+  test("a parked run that is cancelled cleans up if an operator wakes it", async ({ scene }) => {
+    const { poison, calls, claimAndDie, startAndDie, mend } = killer(scene, 0);
+    const undo = step(scene.name("undo"), async () => {});
+    const order = workflow(scene.name("order"), async () => {
+      try {
+        await poison();
+      } finally {
+        await undo();
+      }
+    });
+    await startAndDie(order, "o-1");
+    for (let death = 2; death <= 3; death++) await claimAndDie(order);
+    const { store } = await scene.work({ workflows: [order] });
+    await untilStatus(store, "o-1", "parked");
+    const run = getRun("o-1", { store });
+    await run.cancel();
+    await until("the request was read", async () => {
+      const row = await store.runs.read("o-1");
+      return row?.status === "parked" && row.wakeAt !== null && row.wakeAt === row.stopAt;
+    });
+    mend();
+    await run.wakeUp();
+    await untilStatus(store, "o-1", "cancelled");
+    expect((await story(store, "o-1")).some((line) => line.startsWith("done undo"))).toBe(true);
+    expect(await run.trouble).toBeUndefined();
+    expect(calls()).toBe(3);
+  });
+
+  test("a parked run that is terminated ends, and none of its code runs", async ({ scene }) => {
+    const { poison, calls, claimAndDie, startAndDie } = killer(scene, 0);
+    const order = workflow(scene.name("order"), async () => await poison());
+    await startAndDie(order, "o-1");
+    for (let death = 2; death <= 3; death++) await claimAndDie(order);
+    const { store } = await scene.work({ workflows: [order] });
+    await untilStatus(store, "o-1", "parked");
+    await getRun("o-1", { store }).terminate();
     await untilStatus(store, "o-1", "cancelled");
     expect(calls()).toBe(3);
   });

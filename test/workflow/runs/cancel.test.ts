@@ -1,319 +1,411 @@
-import type { Store } from "onceflow";
-import { ContextError, createHook, getStepMetadata, RunCancelledError, sleep, step, workflow } from "onceflow/workflow";
-import { getRun, readAttempts, readJournal, resolveStep, start } from "onceflow/workflow/api";
+import { NotApplied, type Store } from "onceflow";
+import { EffectLedger, replayJournal } from "onceflow/testing";
+import {
+  CancelledError,
+  createHook,
+  FatalError,
+  getStepMetadata,
+  RunCancelledError,
+  sleep,
+  step,
+  type WorkflowFunction,
+  workflow,
+} from "onceflow/workflow";
+import { getRun, listRuns, readAttempts, readJournal, resolveStep, resumeHook, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import type { RunOperation } from "../../../src/core/runs/operation.js";
-import { mortal } from "../../../src/testing/mortal-store.js";
 import { gate } from "../../kit/gate.js";
-import { everyStore, onStores } from "../../kit/scene.js";
-import { thrownBy } from "../../kit/thrown-by.js";
-import { settled, until } from "../../kit/until.js";
-import { heldAt, story, untilReleased, untilStatus } from "../scene.js";
+import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { until } from "../../kit/until.js";
+import { quick, story, untilReleased, untilStatus } from "../scene.js";
+
+/** What a step of the cleanup is given, in order. */
+function notes(scene: Scene) {
+  const seen: unknown[] = [];
+  const note = step(scene.name("note"), async (what: unknown) => void seen.push(what), quick);
+  return { seen, note };
+}
+
+/** The error as the code sees it. */
+function factsOf(error: unknown) {
+  return CancelledError.is(error) ? [error.code, error.reason ?? null, error.mayHaveHappened] : String(error);
+}
+
+/** Replays the code on the journal as it was after each of its entries. */
+async function replaysAtEveryPoint(store: Store, id: string, code: WorkflowFunction): Promise<void> {
+  const run = await store.runs.read(id);
+  const journal = await store.runs.journal(id, 0, 1000);
+  if (run === undefined) throw new Error("the run exists");
+  for (let n = 0; n <= journal.length; n++) {
+    const { kind } = await replayJournal({ workflow: code, run, journal: journal.slice(0, n), store });
+    expect([n, kind]).toEqual([n, n === journal.length ? "ended" : expect.stringMatching(/^open$|^ended$/)]);
+  }
+}
+
+const forever = (): Promise<never> => new Promise(() => {});
+const untilAborted = (signal: AbortSignal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
 
 onStores("cancel", everyStore, (test) => {
-  test("aborts running steps, journals their verdicts and ends the run as cancelled; returnValue rejects", async ({ scene }) => {
-    const called = gate<AbortSignal>();
-    const slow = step("slow", async () => {
-      const { signal } = getStepMetadata();
-      called.open(signal);
-      await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-    });
-    const after = step("after", async () => 1);
-    const run = workflow(scene.name("run"), async () => {
-      await slow();
-      return await after();
-    });
-    const { store } = await scene.work();
-    const started = await start(run, [], { store });
-    const signal = await called.opened;
-    await started.cancel();
-    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
-    expect(signal.aborted).toBe(true);
-    expect(String(signal.reason)).toContain("cancelled");
-    expect(await started.status).toBe("cancelled");
-    const lines = await story(store, started.id);
-    expect(lines[0]).toBe("step slow#0");
-    expect(lines).toContain("fail slow#0");
-    expect(lines.at(-1)).toBe("end cancelled");
-    expect(lines).not.toContain("step after#0");
-  });
-
-  test("journals a step as done that succeeds within its grace", async ({ scene }) => {
-    const called = gate();
-    const slow = step("slow", async () => {
-      const { signal } = getStepMetadata();
-      called.open();
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      return "done all the same";
-    });
-    const run = workflow(scene.name("run"), async () => await slow());
-    const { store } = await scene.work();
-    const started = await start(run, [], { store });
-    await called.opened;
-    await started.cancel();
-    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
-    expect(await story(store, started.id)).toEqual(["step slow#0", "cancel run", "done slow#0", "end cancelled"]);
-  });
-
-  test("leaves a body behind that does not stop within its grace, and the journal says so", async ({ scene }) => {
-    const called = gate<string>();
-    const deaf = step(
-      "deaf",
+  test("rejects a sleep, a hook, a child and a retry that the code waits for; the cleanup runs; then the run is cancelled", async ({
+    scene,
+  }) => {
+    const { seen, note } = notes(scene);
+    const first = step(scene.name("first"), async () => 1);
+    const failing = step(
+      scene.name("failing"),
       async () => {
-        called.open(getStepMetadata().stepId);
-        await new Promise(() => {});
-      },
-      { graceMs: 20 },
-    );
-    const run = workflow(scene.name("run"), async () => await deaf());
-    const { store } = await scene.work();
-    const started = await start(run, [], { store });
-    const stepId = await called.opened;
-    await started.cancel();
-    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
-    expect(await readAttempts(started.id, stepId, { store })).toMatchObject([{ attempt: 1, verdict: "failed", how: "abandoned" }]);
-  });
-
-  test("does not show an attempt as running that was open when its process died", async ({ scene }) => {
-    const called = gate<string>();
-    const held = step("held", async () => {
-      called.open(getStepMetadata().stepId);
-      await new Promise(() => {});
-    });
-    const run = workflow(scene.name("run"), async () => await held());
-    const dead = await scene.workAndDie();
-    const { id } = await start(run, [], { store: dead.store });
-    const stepId = await called.opened;
-    dead.die();
-    const store = await scene.open();
-    await getRun(id, { store }).cancel();
-    await scene.work({}, store);
-    await untilStatus(store, id, "cancelled");
-    for (const attempt of await readAttempts(id, stepId, { store })) expect(attempt.verdict).not.toBe("running");
-    expect((await readAttempts(id, stepId, { store })).map(({ attempt }) => attempt)).toEqual([1]);
-  });
-
-  test("ends a sleeping run, in memory and released", async ({ scene }) => {
-    const asleep = workflow(scene.name("asleep"), async (ms: number) => await sleep(ms));
-    const { store, worker } = await scene.work();
-    const short = await start(asleep, [900], { store });
-    await short.cancel();
-    await expect(short.returnValue).rejects.toThrow(RunCancelledError);
-    const long = await start(asleep, [3_600_000], { store });
-    await untilReleased(store, long.id);
-    await long.cancel();
-    await expect(long.returnValue).rejects.toThrow(RunCancelledError);
-    expect(worker.running).toBe(0);
-  });
-
-  test("ends a run that waits for a hook, and one that waits for a retry", async ({ scene }) => {
-    const waiting = workflow(scene.name("waiting"), async () => await createHook());
-    let calls = 0;
-    const broken = step(
-      "broken",
-      async () => {
-        calls += 1;
         throw new Error("no");
       },
-      { backoff: { minMs: 30_000, maxMs: 30_000 } },
+      { backoff: { minMs: 60_000, maxMs: 60_000 } },
     );
-    const retrying = workflow(scene.name("retrying"), async () => await broken());
+    const child = workflow(scene.name("child"), async () => await sleep("1h"));
+    const code = workflow(scene.name("code"), async () => {
+      await first();
+      const started = await start(child);
+      const waits = [sleep("1h"), createHook(), failing(), started.returnValue].map((each) => Promise.resolve(each));
+      const settled = await Promise.all(waits.map((each) => each.then(String, factsOf)));
+      await note(settled);
+      return "cleaned up";
+    });
     const { store } = await scene.work();
-    const runs = [await start(waiting, [], { store }), await start(retrying, [], { store })];
-    await until("it has failed once", () => calls === 1);
-    for (const run of runs) {
+    const run = await start(code, [], { store });
+    await until("it waits for all of them", async () => (await story(store, run.id)).some((line) => line.startsWith("fail failing")));
+    expect(await run.cancel({ reason: "changed my mind" })).toEqual({ state: "requested", noWorker: false });
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    const plain = ["CANCELLED", "changed my mind", false];
+    expect(seen).toEqual([[plain, plain, ["CANCELLED", "changed my mind", true], plain]]);
+    expect(await run.status).toBe("cancelled");
+    expect(await run.trouble).toBeUndefined();
+    const lines = await story(store, run.id);
+    expect(lines.filter((line) => line.startsWith("stop") || line.startsWith("cancelled"))[0]).toBe("stop run");
+    expect(lines.at(-1)).toBe("end cancelled");
+    expect(lines).not.toContain("cancel run");
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("gives the code the result of a step that succeeds within its grace, so that it can be undone", async ({ scene }) => {
+    const provider = new EffectLedger({ honoursKeys: true });
+    const called = gate<AbortSignal>();
+    const charge = step(scene.name("charge"), async () => {
+      const { signal, stepId } = getStepMetadata();
+      provider.call(`charge ${stepId}`, { result: 1 });
+      called.open(signal);
+      await untilAborted(signal);
+      return "ch_1";
+    });
+    const refund = step(scene.name("refund"), async (id: string) => provider.call(`refund ${id}`, { result: 1 }));
+    const code = workflow(scene.name("code"), async () => {
+      let id: string | undefined;
+      try {
+        id = await charge();
+        await sleep("1h");
+      } finally {
+        if (id !== undefined) await refund(id);
+      }
+    });
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    const signal = await called.opened;
+    await run.cancel();
+    // The sleep was requested after the cancellation, so it works as usual: end it.
+    await until("it sleeps", async () => (await run.sleeps).length > 0);
+    expect(CancelledError.is(signal.reason)).toBe(true);
+    await run.wakeUp();
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    expect(provider.keys().filter((key) => key.startsWith("refund"))).toEqual(["refund ch_1"]);
+    expect(provider.applied("refund ch_1")).toBe(1);
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("a step that stops because of its signal rejects with CancelledError; whether its effect may have happened is known", async ({
+    scene,
+  }) => {
+    const { seen, note } = notes(scene);
+    const started: unknown[] = [];
+    const aborted = (name: string, error: (signal: AbortSignal) => unknown, options = {}) =>
+      step(
+        scene.name(name),
+        async () => {
+          const { signal } = getStepMetadata();
+          started.push(name);
+          await untilAborted(signal);
+          throw error(signal);
+        },
+        options,
+      );
+    const steps = [
+      aborted("rethrows", ({ reason }) => reason),
+      aborted("without retries", ({ reason }) => reason, { maxRetries: 0 }),
+      aborted("not applied", () => new NotApplied("nothing happened")),
+      aborted("fatal", () => new FatalError("declined")),
+      aborted("at most once", ({ reason }) => reason, { effect: "atMostOnce" }),
+    ];
+    const code = workflow(scene.name("code"), async () => {
+      await note(await Promise.all(steps.map((each) => each().then(String, factsOf))));
+    });
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    await until("all have started", () => started.length === steps.length);
+    await run.cancel();
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    const [yes, no] = [true, false].map((may) => ["CANCELLED", null, may]);
+    expect(seen).toEqual([[yes, yes, no, "FatalError: declined", yes]]);
+    expect(started).toHaveLength(steps.length);
+    // The outcome of the step that must not run twice is unknown.
+    expect((await store.runs.read(run.id))?.unsettled).toBe(1);
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("a step that does not stop within its grace rejects; its outcome is recorded when it ends", async ({ scene }) => {
+    const { seen, note } = notes(scene);
+    const release = gate();
+    const ids: string[] = [];
+    const deaf = (name: string, options = {}) =>
+      step(
+        scene.name(name),
+        async () => {
+          ids.push(getStepMetadata().stepId);
+          await release.opened;
+          return name;
+        },
+        { graceMs: 20, ...options },
+      );
+    const [idempotent, once] = [deaf("idempotent"), deaf("at most once", { effect: "atMostOnce" })];
+    const code = workflow(scene.name("code"), async () => {
+      await note(await Promise.all([idempotent(), once()].map((each) => each.then(String, factsOf))));
+    });
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    await until("both have started", () => ids.length === 2);
+    await run.cancel();
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    const yes = ["CANCELLED", null, true];
+    expect(seen).toEqual([[yes, yes]]);
+    const verdicts = async () => await Promise.all(ids.map(async (id) => (await readAttempts(run.id, id, { store })).at(-1)));
+    expect(await verdicts()).toMatchObject([{ verdict: "failed", how: "abandoned" }, { verdict: "unknown" }]);
+    expect((await store.runs.read(run.id))?.unsettled).toBe(1);
+    expect((await listRuns({ store })).items.find(({ id }) => id === run.id)?.needsPerson).toBe(true);
+    release.open();
+    await until("the late outcomes are recorded", async () => {
+      const late = (await readJournal(run.id, { store })).filter(({ type, detail }) => type === "done" && detail.includes("late"));
+      return late.length === 2;
+    });
+    expect((await store.runs.read(run.id))?.unsettled).toBe(0);
+  });
+
+  test("a step with an unknown outcome rejects, stays unknown, and can be resolved during the cleanup", async ({ scene }) => {
+    const { seen, note } = notes(scene);
+    const doubtful = step(scene.name("doubtful"), async () => Promise.reject(new Error("no answer")), { effect: "atMostOnce" });
+    const token = scene.name("cleanup");
+    const code = workflow(scene.name("code"), async () => {
+      await note(await doubtful().then(String, factsOf));
+      await note(await createHook<string>({ token }));
+    });
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    await untilStatus(store, run.id, "unknown");
+    await run.cancel();
+    await until("the cleanup waits", async () => seen.length === 1 && (await store.runs.hook(token)) !== undefined);
+    const [doubt] = (await readJournal(run.id, { store })).filter(({ type }) => type === "doubt");
+    await resolveStep({ runId: run.id, stepId: doubt?.stepId ?? "", attempt: 1, store }, { completed: "it was sent" });
+    await resumeHook(token, "go on", { store });
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    expect(seen).toEqual([["CANCELLED", null, true], "go on"]);
+    expect((await store.runs.read(run.id))?.unsettled).toBe(0);
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("what the cleanup requests works as usual: steps with retries, sleeps, hooks, children, and a hook that was rejected before", async ({
+    scene,
+  }) => {
+    const { seen, note } = notes(scene);
+    let calls = 0;
+    const flaky = step(
+      scene.name("flaky"),
+      async () => {
+        calls += 1;
+        if (calls < 3) throw new Error("not yet");
+        return calls;
+      },
+      quick,
+    );
+    const first = step(scene.name("first"), async () => 1);
+    const child = workflow(scene.name("child"), async (what: string) => what);
+    const token = scene.name("hook");
+    const code = workflow(scene.name("code"), async () => {
+      const hook = createHook<string>({ token });
+      await first();
+      try {
+        await hook;
+      } finally {
+        await note(await flaky());
+        await sleep(5);
+        await note(await (await start(child, ["child"])).returnValue);
+        await note(await hook);
+      }
+    });
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    await until("it waits", async () => (await story(store, run.id)).some((line) => line.startsWith("done first")));
+    await run.cancel();
+    await until("the child has ended", () => seen.length === 2);
+    await resumeHook(token, "late payload", { store });
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    expect(seen).toEqual([3, "child", "late payload"]);
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("ends a run at once in which no step has begun; the journal has the reason", async ({ scene }) => {
+    let cleanups = 0;
+    const code = workflow(scene.name("code"), async () => {
+      try {
+        await sleep("1h");
+      } finally {
+        cleanups += 1;
+      }
+    });
+    const { store, worker } = await scene.work();
+    const run = await start(code, [], { store });
+    await untilReleased(store, run.id);
+    await run.cancel({ reason: "why not" });
+    await untilStatus(store, run.id, "cancelled");
+    expect(await story(store, run.id)).toEqual(["sleep sleep#0", "stop run", "cancel run", "end cancelled"]);
+    await worker.stop();
+    const pending = await start(code, [], { store: await scene.open() });
+    expect(await pending.cancel()).toEqual({ state: "ended", noWorker: true });
+    expect(await pending.status).toBe("cancelled");
+    expect(await pending.cancel()).toEqual({ state: "ended", noWorker: false });
+    expect(cleanups).toBe(0);
+  });
+
+  test("ends the run when the time for cleaning up is over, and says which step it has cut off", async ({ scene }) => {
+    const first = step(scene.name("first"), async () => 1);
+    const endless = step(scene.name("endless"), forever, { graceMs: 10 });
+    const code = workflow(scene.name("code"), async () => {
+      await first();
+      await sleep("1h").catch(() => {});
+      await endless();
+    });
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    await until("it sleeps", async () => (await run.sleeps).length > 0);
+    await run.cancel({ cleanupMs: 300 });
+    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+    expect(await run.trouble).toContain('was cut off in step "endless');
+    expect((await listRuns({ store })).items.find(({ id }) => id === run.id)?.needsPerson).toBe(true);
+    const lines = await story(store, run.id);
+    expect(lines.indexOf("cancel run")).toBeGreaterThan(lines.indexOf("stop run"));
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("a second cancel changes nothing, except that it can shorten the time for cleaning up; terminate ends the cleanup", async ({
+    scene,
+  }) => {
+    const first = step(scene.name("first"), async () => 1);
+    const code = workflow(scene.name("code"), async () => {
+      await first();
+      await sleep("1h").catch(() => {});
+      await sleep("1h");
+    });
+    const { store } = await scene.work();
+    const [run, other] = [await start(code, [], { store }), await start(code, [], { store })];
+    for (const each of [run, other]) {
+      await until("it sleeps", async () => (await each.sleeps).length > 0);
+      await each.cancel({ reason: "first" });
+      await until("the cleanup sleeps", async () => (await each.sleeps).some(({ id }) => id === "sleep#1"));
+      await each.cancel({ reason: "second", cleanupMs: 3_600_000 });
+    }
+    await run.cancel({ cleanupMs: 50 });
+    await other.terminate();
+    for (const each of [run, other]) await expect(each.returnValue).rejects.toThrow(RunCancelledError);
+    expect((await story(store, run.id)).filter((line) => line === "stop run")).toHaveLength(2);
+    expect((await story(store, other.id)).filter((line) => line === "stop run")).toHaveLength(1);
+    expect(await run.trouble).toContain("while the code was waiting");
+    expect(await other.trouble).toBeUndefined();
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+
+  test("an error of the cleanup is reported as trouble; an error about the cancellation is not", async ({ scene }) => {
+    const first = step(scene.name("first"), async () => 1);
+    const undo = step(scene.name("undo"), async () => Promise.reject(new FatalError("cannot undo")));
+    const code = workflow(scene.name("code"), async (breaks: boolean) => {
+      await first();
+      try {
+        await sleep("1h");
+      } catch (error) {
+        if (breaks) await undo();
+        throw new Error("the order was cancelled", { cause: error });
+      }
+    });
+    const { store } = await scene.work();
+    for (const breaks of [true, false]) {
+      const run = await start(code, [breaks], { store });
+      await until("it sleeps", async () => (await run.sleeps).length > 0);
       await run.cancel();
       await expect(run.returnValue).rejects.toThrow(RunCancelledError);
+      expect(await run.trouble).toEqual(breaks ? expect.stringContaining("FatalError: cannot undo") : undefined);
     }
-    expect(calls).toBe(1);
   });
 
-  test("ends a pending run, and none of its code is ever executed", async ({ scene }) => {
-    let calls = 0;
-    const count = step("count", async () => ++calls);
-    const run = workflow(scene.name("run"), async () => await count());
-    const outside = await scene.open();
-    const started = await start(run, [], { store: outside });
-    await started.cancel();
-    expect(await started.status).toBe("cancelled");
-    const { store } = await scene.work();
-    await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
-    expect(calls).toBe(0);
-  });
-
-  test("ends runs whose workflow no worker has: pending, asleep, and with a hook, a parent and a step in doubt", async ({ scene }) => {
-    const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
-    const doubtful = step("doubtful", () => Promise.reject(new Error("no answer")), { effect: "atMostOnce" });
-    const child = workflow(scene.name("child"), async () => {
-      const hook = createHook({ token: "t" });
-      return await Promise.all([hook, doubtful()]);
-    });
-    const parent = workflow(scene.name("parent"), async () => await (await start(child, [], { id: "child" })).returnValue);
-    const { store, worker } = await scene.work();
-    const [sleeper, waiter] = [await start(asleep, [], { store }), await start(parent, [], { store })];
-    for (const id of [sleeper.id, waiter.id, "child"])
-      await until(`run "${id}" has left memory`, async () => (await store.runs.read(id))?.owner === null && !worker.has(id));
-    await worker.stop();
-    const other = await scene.open();
-    const pending = await start(asleep, [], { store: other });
-    for (const run of [pending, sleeper, getRun("child", { store: other })]) {
-      await getRun(run.id, { store: other }).cancel();
-      expect(await run.status).toBe("cancelled");
-      await expect(run.returnValue).rejects.toThrow(RunCancelledError);
-    }
-    expect(await story(other, sleeper.id)).toEqual(["sleep sleep#0", "cancel run", "end cancelled"]);
-    expect(await other.runs.hook("t")).toBeUndefined();
-    await scene.work({ workflows: [parent] });
-    const error = await thrownBy(getRun(waiter.id, { store: other }).returnValue);
-    expect(error.message).toContain('run "child" was cancelled');
-  });
-
-  test("of a run without a worker records the resolution that a person has given for its step", async ({ scene }) => {
-    const charge = step(scene.name("charge"), async (): Promise<string> => Promise.reject(new Error("socket hang up")), {
-      effect: "atMostOnce",
-    });
-    const run = workflow(scene.name("run"), async () => await charge());
-    const { store, worker } = await scene.work({ workflows: [run] });
-    const { id } = await start(run, [], { store });
-    await untilStatus(store, id, "unknown");
-    await worker.stop();
-    const stepId = (await readJournal(id, { store })).find(({ type }) => type === "doubt")?.stepId ?? "";
-    await resolveStep({ runId: id, stepId, attempt: 1, store }, { completed: "charged by hand" });
-    await getRun(id, { store }).cancel();
-    expect(await getRun(id, { store }).status).toBe("cancelled");
-    expect((await store.runs.read(id))?.unsettled).toBe(0);
-    expect((await readJournal(id, { store })).filter(({ type }) => type === "done")).toHaveLength(1);
-  });
-
-  test("of a run whose last worker died in a step leaves the step in doubt, and a person can resolve it", async ({ scene }) => {
-    const reached = gate();
-    const hang = step(
-      "hang",
-      async () => {
-        reached.open();
-        await new Promise(() => {});
-      },
-      { effect: "atMostOnce" },
-    );
-    const run = workflow(scene.name("run"), async () => await hang());
-    const doomed = await scene.workAndDie();
-    const { id } = await start(run, [], { store: doomed.store });
-    await reached.opened;
-    doomed.die();
-    const store = await scene.open();
-    await until("its lease is over and a cancel ends it", async () => {
-      await getRun(id, { store }).cancel();
-      return (await getRun(id, { store }).status) === "cancelled";
-    });
-    const [item] = (await readJournal(id, { store })).filter(({ type }) => type === "doubt");
-    expect((await store.runs.read(id))?.unsettled).toBe(1);
-    await resolveStep({ runId: id, stepId: item?.stepId ?? "", attempt: 1, store }, "notApplied");
-    expect((await store.runs.read(id))?.unsettled).toBe(0);
-  });
-
-  test("without a worker, by a process that dies after it has claimed the run: the next cancel ends the run", async ({ scene }) => {
-    const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
-    const doomed = mortal(await scene.open());
-    const commit = async (batch: { run?: RunOperation }) => {
-      if (batch.run?.verb === "append") doomed.die();
-      return await doomed.store.commit(batch as never);
-    };
-    const dying = Object.create(doomed.store, { commit: { value: commit } }) as Store;
-    const run = await start(asleep, [], { store: dying });
-    void run.cancel();
-    const store = await scene.open();
-    await until("it has claimed the run", async () => (await store.runs.read(run.id))?.owner !== null);
-    await until("another cancel ends it", async () => {
-      await getRun(run.id, { store }).cancel();
-      return (await getRun(run.id, { store }).status) === "cancelled";
-    });
-    expect(await story(store, run.id)).toEqual([expect.stringMatching(/^claim /), "cancel run", "end cancelled"]);
-  });
-
-  test("has no further effect when it is repeated, sent from two processes at once, or sent to an ended run", async ({ scene }) => {
-    const asleep = workflow(scene.name("asleep"), async () => await sleep("1h"));
-    const quick = workflow(scene.name("quick"), async () => "done");
-    const { store } = await scene.work();
-    const other = await scene.open();
-    const run = await start(asleep, [], { store });
-    await Promise.all([run.cancel(), run.cancel(), getRun(run.id, { store: other }).cancel()]);
-    await expect(run.returnValue).rejects.toThrow(RunCancelledError);
-    const journal = await readJournal(run.id, { store });
-    await run.cancel();
-    expect(await readJournal(run.id, { store })).toEqual(journal);
-    const ended = await start(quick, [], { store });
-    expect(await ended.returnValue).toBe("done");
-    await ended.cancel();
-    expect(await ended.status).toBe("completed");
-  });
-
-  test("works from another process while a step runs", async ({ scene }) => {
-    const called = gate();
-    const slow = step("slow", async () => {
-      const { signal } = getStepMetadata();
-      called.open();
-      await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-    });
-    const run = workflow(scene.name("run"), async () => await slow());
-    const { store } = await scene.work();
-    const started = await start(run, [], { store });
-    await called.opened;
-    const outside = getRun(started.id, { store: await scene.open() });
-    await outside.cancel();
-    await expect(outside.returnValue).rejects.toThrow(RunCancelledError);
-  });
-
-  test("prevents a step from starting that is about to begin", async ({ scene }) => {
-    const calls: string[] = [];
-    const first = step("first", async () => void calls.push("first"));
-    const second = step("second", async () => void calls.push("second"));
-    const run = workflow(scene.name("run"), async () => {
+  test("without a worker that has the workflow: the run waits for code, and any worker ends it after its time", async ({ scene }) => {
+    const { seen, note } = notes(scene);
+    const first = step(scene.name("first"), async () => 1);
+    const code = workflow(scene.name("code"), async () => {
       await first();
-      await second();
+      try {
+        await sleep("1h");
+      } finally {
+        await note("cleaned up");
+      }
     });
-    const held = heldAt(await scene.open(), "done first#0");
-    const { store } = await scene.work({}, held.store);
-    const started = await start(run, [], { store });
-    await held.reached;
-    await started.cancel();
-    await held.heard;
-    await settled();
-    held.free();
-    await expect(started.returnValue).rejects.toThrow(RunCancelledError);
-    expect(calls).toEqual(["first"]);
-    const lines = await story(store, started.id);
-    expect(lines.at(-1)).toBe("end cancelled");
-    // The entry of the call was written, so its verdict has to be written, too.
-    if (lines.includes("step second#0")) expect(lines).toContain("fail second#0");
+    const { store, worker } = await scene.work({ workflows: [code] });
+    const [saved, lost] = [await start(code, [], { store }), await start(code, [], { store })];
+    for (const { id } of [saved, lost]) await untilReleased(store, id);
+    await worker.stop();
+    const asked = await getRun(saved.id, { store }).cancel();
+    expect(asked).toMatchObject({ state: "requested", noWorker: true });
+    expect(asked.endsBy?.getTime()).toBeGreaterThan((await saved.createdAt).getTime() + 800_000);
+    await lost.cancel({ cleanupMs: 300 });
+    const unrelated = workflow(scene.name("unrelated"), async () => 1);
+    await scene.work({ workflows: [unrelated] }, await scene.open());
+    await untilStatus(store, lost.id, "cancelled");
+    expect(await lost.trouble).toContain("no cleanup ran");
+    expect((await listRuns({ store })).items.find(({ id }) => id === lost.id)?.needsPerson).toBe(true);
+    expect(await saved.status).toBe("running");
+    await scene.work({ workflows: [code] }, await scene.open());
+    await expect(saved.returnValue).rejects.toThrow(RunCancelledError);
+    expect(seen).toEqual(["cleaned up"]);
+    expect(await saved.trouble).toBeUndefined();
   });
 
-  test("survives a takeover: the run ends cancelled, and no step is run again", async ({ scene }) => {
-    const called = gate();
-    let calls = 0;
-    const deaf = step("deaf", async () => {
-      calls += 1;
-      called.open();
-      await new Promise(() => {});
-    });
-    const run = workflow(scene.name("run"), async () => await deaf());
-    const doomed = await scene.workAndDie();
-    const started = await start(run, [], { store: doomed.store });
-    await called.opened;
-    doomed.die();
-    const outside = await scene.open();
-    await getRun(started.id, { store: outside }).cancel();
-    const { store } = await scene.work();
-    await expect(getRun(started.id, { store }).returnValue).rejects.toThrow(RunCancelledError);
-    expect(calls).toBe(1);
-  });
-
-  test("cannot be called directly in a workflow, and neither can wakeUp", async ({ scene }) => {
-    const run = workflow(scene.name("run"), async () => {
-      const other = getRun("other");
-      const asked = await Promise.allSettled([other.cancel(), other.wakeUp()]);
-      return asked.map((result) => result.status === "rejected" && result.reason instanceof ContextError);
-    });
-    const { store } = await scene.work();
-    expect(await (await start(run, [], { store })).returnValue).toEqual([true, true]);
+  test("of a run whose code does not match its journal waits for code that can clean up", async ({ scene }) => {
+    const { seen, note } = notes(scene);
+    const first = step(scene.name("first"), async () => 1);
+    const name = scene.name("code");
+    const good = async () => {
+      await first();
+      try {
+        await sleep("1h");
+      } finally {
+        await note("cleaned up");
+      }
+    };
+    let fn = good;
+    const code = workflow(name, async () => await fn());
+    const { store, worker } = await scene.work();
+    const [saved, lost] = [await start(code, [], { store }), await start(code, [], { store })];
+    for (const { id } of [saved, lost]) await untilReleased(store, id);
+    await worker.stop();
+    fn = async () => await sleep("2h");
+    const { worker: wrong } = await scene.work({}, await scene.open());
+    await saved.cancel();
+    await lost.cancel({ cleanupMs: 400 });
+    await untilStatus(store, saved.id, "diverged");
+    await untilStatus(store, lost.id, "cancelled");
+    expect(await lost.trouble).toContain("no cleanup ran");
+    await wrong.stop();
+    fn = good;
+    await scene.work({}, await scene.open());
+    await expect(saved.returnValue).rejects.toThrow(RunCancelledError);
+    expect(seen).toEqual(["cleaned up"]);
   });
 });

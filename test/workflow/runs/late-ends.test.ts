@@ -179,7 +179,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     expect([await verdict(store, stepId), await unsettled(store)]).toEqual([expect.stringMatching(/^unknown/), 1]);
   });
 
-  test("whose run is cancelled under diverged code is in doubt", async ({ scene }) => {
+  test("whose run is terminated under diverged code is in doubt", async ({ scene }) => {
     const called = gate<string>();
     const deed = step(
       "deed",
@@ -198,7 +198,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     isOther = true;
     const { store } = await scene.work({ workflows: [waits] });
     await untilStatus(store, "r", "diverged");
-    await getRun("r", { store }).cancel();
+    await getRun("r", { store }).terminate();
     await untilStatus(store, "r", "cancelled");
     expect([await verdict(store, stepId), await unsettled(store)]).toEqual([expect.stringMatching(/^unknown/), 1]);
   });

@@ -216,10 +216,10 @@ onStores("divergence", everyStore, (test) => {
     expect(await run.returnValue).toEqual(["new step", true, "two"]);
   });
 
-  test("a diverged run can be cancelled, also under code that does not match", async ({ scene }) => {
+  test("a diverged run can be terminated, also under code that does not match", async ({ scene }) => {
     const { store, run } = await deploy(scene, waiting, async () => await other("new"));
     await untilStatus(store, "r", "diverged");
-    await run.cancel();
+    await run.terminate();
     await expect(run.returnValue).rejects.toThrow("cancelled");
     expect((await story(store, "r")).at(-1)).toBe("end cancelled");
   });

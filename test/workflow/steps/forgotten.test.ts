@@ -147,7 +147,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     slow.open();
   });
 
-  test("is aborted by cancel, which ends the waiting", async ({ scene }) => {
+  test("is aborted by terminate, which ends the waiting; so does cancel, because there is no code that could clean up", async ({ scene }) => {
     const slow = gated("slow", { graceMs: 1 });
     const run = workflow(scene.name("run"), async () => {
       slow.call("charge");
@@ -156,10 +156,15 @@ onStores("a step that the code does not await", everyStore, (test) => {
     const { store } = await scene.work();
     const started = await start(run, [], { id: "r", store });
     const signal = await slow.began;
-    await started.cancel();
+    await started.terminate();
     await expect(started.returnValue).rejects.toThrow("was cancelled");
     expect(String(signal.reason)).toContain("cancelled");
     expect(await story(store, "r")).toEqual(["step slow#0", "cancel run", "fail slow#0", "end cancelled"]);
+    const other = await start(run, [], { id: "s", store });
+    await until("its step runs", async () => (await story(store, "s")).includes("step slow#0"));
+    await other.cancel();
+    await expect(other.returnValue).rejects.toThrow("was cancelled");
+    expect(await story(store, "s")).toEqual(["step slow#0", "stop run", "cancel run", "fail slow#0", "end cancelled"]);
     slow.open();
   });
 

@@ -40,6 +40,7 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
     overdueStops: async (limit) =>
       [...runs.values()]
         .filter((run) => run.stopAt !== null && run.stopAt <= now() && run.endedAt === null && isUnowned(run, now()))
+        .sort((a, b) => (a.stopAt ?? 0) - (b.stopAt ?? 0))
         .slice(0, limit)
         .map(({ id }) => id),
     log: async ({ subject, id, before = Number.POSITIVE_INFINITY, limit }) =>

@@ -1,17 +1,23 @@
 import type { ContractGroup } from "../contract-case.js";
+import { acting } from "./actions.js";
 import { appending } from "./append.js";
 import { avoiding } from "./avoid.js";
 import { childbearing } from "./children.js";
 import { streaming } from "./chunks.js";
 import { claiming } from "./claim.js";
+import { timing } from "./deadlines.js";
 import { fencing } from "./fence.js";
 import { hooking } from "./hooks.js";
 import { appendingLate } from "./late.js";
+import { logging } from "./log.js";
 import { mailing } from "./mail.js";
+import { sendingOut } from "./outgoing.js";
+import { pausing } from "./pause.js";
 import { purgingRuns } from "./purge.js";
 import { racing } from "./races.js";
 import { reading } from "./reading.js";
 import { renewing } from "./renew.js";
+import { reopeningRuns } from "./reopen.js";
 import { starting } from "./start.js";
 import { suspecting } from "./suspects.js";
 import { transacting } from "./transactions.js";
@@ -35,6 +41,7 @@ export const runContract: readonly ContractGroup[] = [
   appendingLate,
   hooking,
   mailing,
+  sendingOut,
   childbearing,
   claiming,
   suspecting,
@@ -44,6 +51,11 @@ export const runContract: readonly ContractGroup[] = [
   reading,
   streaming,
   purgingRuns,
+  pausing,
+  timing,
+  acting,
+  reopeningRuns,
+  logging,
   watching,
   transacting,
   racing,

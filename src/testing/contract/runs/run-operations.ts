@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
+import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type {
+  Act,
+  ActionChange,
   Append,
   AppendLate,
   Claimed,
   ClaimQuery,
   Claims,
   Entry,
+  HookChange,
   RunAnswer,
   RunAnswerKind,
   RunOperation,
@@ -91,13 +95,49 @@ export function sendOf(fields: Partial<Send> = {}): Send {
   return { verb: "send", to: { run: "run" }, kind: "hook", about: null, payload: null, key: unique("mail"), ...fields };
 }
 
+/** Mail from an operator, unless given otherwise. */
+export function mailing(fields: Partial<Omit<Send, "verb" | "to">> = {}): Extract<ActionChange, { kind: "send" }> {
+  return { kind: "send", mail: { kind: "wake", about: null, payload: null, key: unique("mail"), ...fields } };
+}
+
+/** Continues an ended run after the last known entry. */
+export function reopening(
+  { seq }: Pick<Owned, "seq">,
+  fields: Partial<Extract<ActionChange, { kind: "reopen" }>> = {},
+): Extract<ActionChange, { kind: "reopen" }> {
+  return { kind: "reopen", seq: seq + 1, events: unique("reopened"), hooks: [], ...fields };
+}
+
+/** An action of an operator, with its own id. */
+export function actOf(change: ActionChange, fields: Partial<Omit<Act, "log">> = {}, log: Partial<NewLogEntry> = {}): Act {
+  const { id = "run" } = fields;
+  const entry = { id: unique("action"), actor: "operator", action: change.kind, subject: id, reason: null, detail: null, ...log };
+  return { verb: "act", id, expect: {}, change, ...fields, log: entry };
+}
+
+/** Does an action, which must be done now. */
+export async function act(
+  store: Store,
+  change: ActionChange,
+  fields: Partial<Omit<Act, "log">> = {},
+  log: Partial<NewLogEntry> = {},
+): Promise<LogEntry> {
+  const { entry, repeated } = expectAnswer(await submit(store, actOf(change, fields, log)), "acted");
+  assert.equal(repeated, false);
+  return entry;
+}
+
 export const hold: Then = { kind: "hold" };
 
 export function released(fields: Partial<Omit<Extract<Then, { readonly kind: "release" }>, "kind">> = {}): Then {
   return { kind: "release", wakeAt: null, status: "running", trouble: null, ...fields };
 }
 
-export function ended(status: EndStatus = "completed", output: string | null = '"output"', unsettled?: number): Then {
+export function ended(
+  status: EndStatus = "completed",
+  output: string | null = '"output"',
+  unsettled?: number,
+): Extract<Then, { kind: "end" }> {
   return { kind: "end", status, output, ...(unsettled === undefined ? {} : { unsettled }) };
 }
 
@@ -119,7 +159,7 @@ export async function suspect(store: Store, id: string, wakeAt: number | null, f
   return await append(store, await begin(store, { id, ...fields }), { trial, next: released({ wakeAt }) });
 }
 
-export function hookOf(token: string, about = `about ${token}`, metadata: string | null = null): Entry["hooks"][number] {
+export function hookOf(token: string, about = `about ${token}`, metadata: string | null = null): Extract<HookChange, { add: string }> {
   return { add: token, about, metadata };
 }
 

@@ -1,0 +1,66 @@
+import type { Event } from "../journal/event.js";
+
+/** The run that can be paused. */
+interface PausableRun {
+  readonly stopping: { readonly isStopping: boolean };
+  readonly ending: { readonly over: boolean };
+  readonly replay: { resume(): void };
+  readonly calls: { withhold(): void; startWithheld(): void };
+  readonly arrivals: { decide(take: () => readonly [], mail: number): void; add(delivery: null, mail: number): void };
+  now(): number;
+  record(event: Event): void;
+  fireTimers(): void;
+}
+
+/**
+ * Whether the run is paused. While it is, the code gets nothing: outcomes of bodies that still run are recorded when they come, mail stays
+ * unread, and no timer fires except the deadline.
+ */
+export class Pausing {
+  readonly #run: PausableRun;
+  #isPaused: boolean;
+  /** Number of the newest mail that has ended a pause: a pause that was requested before it is over. */
+  #endedBy = 0;
+
+  constructor(run: PausableRun, isPaused: boolean) {
+    this.#run = run;
+    this.#isPaused = isPaused;
+  }
+
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  /** Takes effect in its turn, after what has arrived before. A run that is being cancelled or has returned is not paused. */
+  request(mail: number): void {
+    this.#run.arrivals.decide(() => {
+      const { stopping, ending, calls } = this.#run;
+      if (this.#isPaused || mail < this.#endedBy || stopping.isStopping || ending.over) return [];
+      this.#isPaused = true;
+      calls.withhold();
+      this.#run.record({ type: "pause", at: this.#run.now() });
+      return [];
+    }, mail);
+  }
+
+  /** Takes effect at once: mail that arrived during the pause is read after it. */
+  resume(mail: number): void {
+    this.endBy(mail);
+    this.#run.arrivals.add(null, mail);
+  }
+
+  /** This mail ends a pause that was requested before it. */
+  endBy(mail: number): void {
+    this.#endedBy = Math.max(this.#endedBy, mail);
+    this.end();
+  }
+
+  end(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#run.record({ type: "resume", at: this.#run.now() });
+    this.#run.replay.resume();
+    this.#run.calls.startWithheld();
+    this.#run.fireTimers();
+  }
+}
