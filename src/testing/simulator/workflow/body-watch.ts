@@ -11,8 +11,7 @@ export type WatchedBody = StepBody & { readonly execution: Execution };
 
 /** A call that reached the provider. */
 interface ProviderCall {
-  readonly run: string;
-  readonly incarnation: number;
+  readonly run: KnownRun;
   readonly id: string;
   readonly attempt: number;
 }
@@ -30,6 +29,7 @@ export class BodyWatch {
   readonly #leaseMs: number;
   readonly #started = new Map<string, Map<number, Attempt>>();
   readonly #calls: ProviderCall[] = [];
+  readonly #bodyRuns = new WeakMap<WatchedBody, KnownRun | undefined>();
   /** Journals are being replayed: no body may run. */
   replaying = false;
   /** Step bodies that have started. */
@@ -45,6 +45,7 @@ export class BodyWatch {
   begin(step: WatchedBody): void {
     const { execution, id, attempt } = step;
     const call = this.#callOf(execution.id, id);
+    this.#bodyRuns.set(step, this.#observer.run(execution.id));
     const { process } = this.#fleet.of(execution.host.owner);
     this.bodies += 1;
     this.#observer.note(() => `p${process.id} starts ${execution.id} ${id} attempt ${attempt}`);
@@ -84,18 +85,19 @@ export class BodyWatch {
 
   /** The provider has got the call. */
   called(step: WatchedBody): void {
-    this.#calls.push({ ...this.runOf(step), id: step.id, attempt: step.attempt });
+    this.#calls.push({ run: this.runOf(step), id: step.id, attempt: step.attempt });
   }
 
-  runOf({ execution: { id: run } }: WatchedBody): Pick<ProviderCall, "run" | "incarnation"> {
-    return { run, incarnation: this.#observer.incarnation(run) };
+  /** The run whose body it is, although another run may have its id by now. */
+  runOf(step: WatchedBody): KnownRun {
+    const run = this.#bodyRuns.get(step);
+    if (run === undefined) throw new Error(`the body of ${step.id} has not begun`);
+    return run;
   }
 
   /** The attempts of a step that have called the provider. */
-  callsOf({ id: run, incarnation }: KnownRun, id: string): number[] {
-    return this.#calls
-      .filter((call) => call.run === run && call.incarnation === incarnation && call.id === id)
-      .map(({ attempt }) => attempt);
+  callsOf(run: KnownRun, id: string): number[] {
+    return this.#calls.filter((call) => call.run === run && call.id === id).map(({ attempt }) => attempt);
   }
 
   readonly #ends = new WeakMap<WatchedBody, () => void>();
@@ -114,8 +116,10 @@ export class BodyWatch {
     return `${run} ${this.#observer.incarnation(run)} ${id}`;
   }
 
-  #mustHaveEntry({ execution, id, attempt }: WatchedBody, did: string): void {
-    const started = this.#observer.run(execution.id)?.journal.steps.get(id)?.attempts ?? 0;
+  #mustHaveEntry(step: WatchedBody, did: string): void {
+    const { execution, id, attempt } = step;
+    const { steps, retired } = this.#bodyRuns.get(step)?.journal ?? {};
+    const started = (steps?.get(id) ?? retired?.get(id))?.attempts ?? 0;
     if (started < attempt) throw new PromiseBroken(`${execution.id} ${id} attempt ${attempt}: ${did} without a journal entry`);
   }
 }

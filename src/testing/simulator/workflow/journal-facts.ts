@@ -219,6 +219,9 @@ export class JournalFacts {
         if (child === undefined || !hasEndedAs(child, event)) this.#broken(`the journal has a wrong end of ${event.id}, or a second one`);
         return;
       }
+      case "cancelled":
+        this.#sleeps.delete(event.id);
+        return;
       case "park":
         this.#parked = true;
         this.#parkedAfter ??= event.mail;

@@ -315,6 +315,10 @@ export class RunObserver extends Witness {
         throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took over from an expired owner, but its first entry has no "claim" event`);
       run.entries.push({ ...at, at: now, events: entry.events, by: "owner" });
     }
+    for (const { to } of entry.outgoing ?? []) {
+      const receiver = this.#runs.get(to.run);
+      if (receiver && !receiver.ended) wake(receiver);
+    }
     for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
     const mail = this.#mailOf(run.id);
     const events: readonly Event[] = entry.events === null ? [] : decodeEvents(entry.events);

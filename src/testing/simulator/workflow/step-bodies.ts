@@ -150,7 +150,7 @@ function callOnce(scene: BodyScene) {
 /** Inserts a business row in the transaction that also writes the step's result. */
 function insert({ watch }: BodyScene, tx: SimulatedTx) {
   return async (step: WatchedBody, result: unknown) => {
-    tx.rows.push({ ...watch.runOf(step), id: step.id, attempt: step.attempt });
+    tx.rows.push({ run: watch.runOf(step), id: step.id, attempt: step.attempt });
     return result;
   };
 }
