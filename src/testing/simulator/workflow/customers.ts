@@ -60,8 +60,9 @@ function publicOutput({
   return status === "failed" ? decodeError(output ?? "{}").message : null;
 }
 
-/** A client that cancels a run or ends its sleeps. It gives up if the run does not exist after five tries. */
-export function startMeddler(simulation: WorkflowSimulation, { run, does, slot, startMs }: MeddlerPlan): Customer {
+/** A client that cancels or terminates a run, or ends its sleeps. It gives up if the run does not exist after five tries. */
+export function startMeddler(simulation: WorkflowSimulation, { run, does: asked, slot, startMs }: MeddlerPlan): Customer {
+  const does = asked === "cancel" && Math.floor(startMs) % 3 === 0 ? "terminate" : asked;
   const act = whenFound(run, (handle) => handle[does]());
   return persist(simulation, { wants: `for ${does} of ${run}`, slot, startMs, act, isTransient });
 }

@@ -315,16 +315,21 @@ export class RunObserver extends Witness {
         throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took over from an expired owner, but its first entry has no "claim" event`);
       run.entries.push({ ...at, at: now, events: entry.events, by: "owner" });
     }
-    for (const { to } of entry.outgoing ?? []) {
-      const receiver = this.#runs.get(to.run);
-      if (receiver && !receiver.ended) wake(receiver);
-    }
+    for (const { to, kind } of entry.outgoing ?? []) this.#cancelled(run.id, to.run, kind);
     for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
     const mail = this.#mailOf(run.id);
     const events: readonly Event[] = entry.events === null ? [] : decodeEvents(entry.events);
     run.journal.add({ seq: at.seq, events, entry, mail, now, hasEndedAs: (child, end) => this.#hasEndedAs(run, child, end) });
     run.trial = entry.trial ?? run.trial;
     this.#then(run, at.epoch, entry, now);
+  }
+
+  /** A run cancels only runs that it has started itself. The mail is dropped if that run was deleted. */
+  #cancelled(parent: string, child: string, kind: string): void {
+    const known = this.#runs.get(child);
+    if (kind !== "cancel" || (known !== undefined && known.parent !== parent))
+      throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
+    if (known && !known.ended) wake(known);
   }
 
   #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {
