@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { InvalidInputError } from "../../../core/errors/errors.js";
+import { InvalidInputError, NotUnknownError } from "../../../core/errors/errors.js";
 import type { OptionNames } from "../../../core/errors/known-options.js";
 import { checkName } from "../../../core/ledger/key.js";
 import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
@@ -75,12 +75,44 @@ export function logEntryOf({ action, run, answer, options }: Pick<Decided<object
   return { id: actionId, actor, action, subject: run, reason, detail: JSON.stringify(answer) };
 }
 
-/** The entry of an earlier call with this action id, before anything is decided: the run's state may be another one by now. */
-export async function earlierAnswer<Answer extends object>(
-  store: Store,
-  action: string,
-  run: string,
-  { actionId }: ActionOptions,
+/** Identifies an action that may have been done before. */
+interface Repeatable {
+  readonly store: Store;
+  readonly action: string;
+  readonly run: string;
+  readonly options: ActionOptions;
+}
+
+/**
+ * The answer of an earlier call with this action id, or that of `act`. The log is read before anything is decided, because the run's state may be another one
+ * by now, and again after a refusal: the same action may have been done in between, and it is its own success that this call has met.
+ */
+export async function firstAnswer<Answer extends object>(
+  repeatable: Repeatable,
+  act: () => Promise<ActionResult & Answer>,
+): Promise<ActionResult & Answer> {
+  const earlier = await earlierAnswer<Answer>(repeatable);
+  if (earlier !== undefined) return earlier;
+  try {
+    return await act();
+  } catch (error) {
+    const meanwhile = isRefusal(error) ? await earlierAnswer<Answer>(repeatable) : undefined;
+    if (meanwhile !== undefined) return meanwhile;
+    throw error;
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof ActionRefusedError ||
+    error instanceof StaleActionError ||
+    error instanceof RunNotFoundError ||
+    error instanceof NotUnknownError
+  );
+}
+
+async function earlierAnswer<Answer extends object>(
+  { store, action, run, options: { actionId } }: Repeatable,
 ): Promise<(ActionResult & Answer) | undefined> {
   if (actionId === undefined) return undefined;
   checkActionId(actionId);

@@ -3,7 +3,7 @@ import { knownOptions, type OptionNames } from "../../../core/errors/known-optio
 import type { Store } from "../../../core/store/store.js";
 import { RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
 import { readFailedRun, reopening } from "./reopen.js";
 
 /** Options of {@link retryRun}. */
@@ -48,12 +48,14 @@ const optionNames: OptionNames<RetryOptions> = { ...actionOptionNames, steps: tr
  */
 export async function retryRun(runId: string, options: RetryOptions = {}): Promise<RetryResult> {
   knownOptions("retryRun", options, optionNames);
-  const { steps, force } = options;
-  checkIds("steps", steps);
-  checkIds("force", force);
+  checkIds("steps", options.steps);
+  checkIds("force", options.force);
   const store = await readingStore(options.store);
-  const earlier = await earlierAnswer<Answer>(store, "retry", runId, options);
-  if (earlier !== undefined) return earlier;
+  return await firstAnswer({ store, action: "retry", run: runId, options }, () => retry(store, runId, options));
+}
+
+async function retry(store: Store, runId: string, options: RetryOptions): Promise<RetryResult> {
+  const { steps, force } = options;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   const failed = await readFailedRun(store, run);
