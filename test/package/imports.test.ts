@@ -12,6 +12,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   stores: ["core"],
   flow: ["core"],
   workflow: ["core"],
+  operate: ["core", "workflow"],
   transform: ["core"],
   graph: ["core", "workflow"],
   http: ["core"],
@@ -19,7 +20,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   outbox: ["core"],
   testing: ["core", "stores", "workflow", "graph"],
   ambient: ["core", "stores", "flow", "workflow", "graph"],
-  bundlers: ["core", "transform", "ambient", "stores"],
+  bundlers: ["core", "transform", "workflow", "ambient", "stores"],
   server: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
   cli: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
 };

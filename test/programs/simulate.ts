@@ -3,11 +3,12 @@ import { SimulationFailure, simulate, simulateGraphs, simulateWorkflows } from "
 
 /**
  * npm run simulate -- --seeds 100000 --from 1 · --seed 42 prints that seed's whole history · --workflows simulates the
- * workflow engine instead of the ledger, --graphs the runtime of flow graphs.
+ * workflow engine instead of the ledger, with --operators people who retry, fork, resolve and delete runs; --graphs the runtime of flow graphs.
  */
 const { values } = parseArgs({
   options: {
     workflows: { type: "boolean", default: false },
+    operators: { type: "boolean", default: false },
     graphs: { type: "boolean", default: false },
     seeds: { type: "string" },
     from: { type: "string", default: "1" },
@@ -15,17 +16,21 @@ const { values } = parseArgs({
   },
 });
 
-const { seed: only, workflows, graphs } = values;
+const { seed: only, workflows, operators, graphs } = values;
 const from = Number(only ?? values.from);
 const count = Number(values.seeds ?? (only === undefined ? 10_000 : 1));
 const total = new Map<string, number>();
 const add = (name: string, n: number) => void total.set(name, (total.get(name) ?? 0) + n);
 
 async function run(seed: number): Promise<readonly string[]> {
-  const report = await (graphs ? simulateGraphs(seed) : workflows ? simulateWorkflows(seed) : simulate(seed));
+  const report = await (graphs ? simulateGraphs(seed) : workflows ? simulateWorkflows(seed, { operators }) : simulate(seed));
   add("store operations", report.operations);
   if ("runs" in report) add("runs", report.runs);
   if ("bodies" in report) add("step bodies", report.bodies);
+  if ("actions" in report && operators) {
+    add("actions of operators", report.actions);
+    add("refused actions", report.refusals);
+  }
   if ("attempts" in report) add("attempts", report.attempts);
   if ("packets" in report) {
     add("executions", report.executions);

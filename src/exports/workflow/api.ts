@@ -5,7 +5,7 @@ provideAmbient({ store: ambientStore, worker: ambientWorker });
 
 export type { RunStatus } from "../../core/runs/run.js";
 export { acceptCall, type CallRef } from "../../workflow/client/accept-call.js";
-export type { ActionOptions, ActionResult } from "../../workflow/client/actions/action.js";
+export type { ActionOptions, ActionResult, HandleActionOptions } from "../../workflow/client/actions/action.js";
 export { type DeleteOptions, type DeleteResult, deleteRun } from "../../workflow/client/actions/delete-run.js";
 export { type ForkOptions, type ForkResult, forkRun } from "../../workflow/client/actions/fork-run.js";
 export { type OperatorLogItem, type OperatorLogOptions, readOperatorLog } from "../../workflow/client/actions/operator-log.js";
@@ -14,7 +14,6 @@ export {
   getHookByToken,
   getRun,
   type HookInfo,
-  type InStore,
   type ListRunsOptions,
   listRuns,
   type ResumeOptions,
@@ -23,10 +22,11 @@ export {
   resumeHook,
 } from "../../workflow/client/api.js";
 export type { CancelOptions, CancelResult } from "../../workflow/client/cancel-run.js";
+export type { InStore } from "../../workflow/client/in-store.js";
 export type { PauseOptions, PauseResult } from "../../workflow/client/pause-run.js";
 export { type JournalItem, type JournalOptions, readAttempts, readJournal, type StepAttempt } from "../../workflow/client/read-journal.js";
 export { resolveStep, type StepRef, type StepResolution } from "../../workflow/client/resolve-step.js";
-export type { Run, RunSleep } from "../../workflow/client/run-handle.js";
+export type { Run, RunSleep, WakeOptions } from "../../workflow/client/run-handle.js";
 export { type StartOptions, type StartRequest, start, type WorkflowById } from "../../workflow/client/start.js";
 export type { StopSleepOptions, StopSleepResult } from "../../workflow/client/stop-sleep.js";
 export {

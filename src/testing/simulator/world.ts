@@ -8,6 +8,9 @@ interface Event {
   readonly fn: () => void;
 }
 
+/** The first instant of virtual time, in ms. */
+export const startOfWorld = 1_000_000;
+
 /**
  * Virtual time and the events that wait for it. Nothing in a simulation waits for anything else, so that the seed alone decides the
  * order of events. Of several events that are due at the same time, a random one runs first.
@@ -15,7 +18,7 @@ interface Event {
 export class World {
   readonly random: Random;
   readonly #events = new Set<Event>();
-  #now = 1_000_000;
+  #now = startOfWorld;
   steps = 0;
 
   constructor(random: Random) {

@@ -204,12 +204,13 @@ export class ChildRuns {
     const settle = (event: Delivery): void => {
       if (event.type === "cancelled") return child.stopped?.reject(decodeError(event.error));
       child.ended = true;
+      child.given = true;
       if (event.type !== "ended") return;
       const { status, output } = event;
       if (status === "completed") child.outcome.resolve(decode(output ?? "null"));
       else child.outcome.reject(errorOf(run, status, output));
     };
-    const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false };
+    const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false, given: false };
     const since = { awaitedAt: undefined, stopped: undefined, delayed: undefined };
     const child: Child = { request, run, outcome: newOutcome(), onCancel, named, settle, starts: new Map(), ...since, ...state };
     this.#children.set(run, child);
@@ -227,8 +228,9 @@ function newOutcome(): ChildOutcome {
   return { promise, ...(settle as Omit<ChildOutcome, "promise">) };
 }
 
-function isRejectable({ awaited, ended, onCancel }: Child): boolean {
-  return awaited && !ended && onCancel !== "wait";
+/** Depends only on what the code has got: an end that has arrived but comes after the cancellation must not count here, because a replay does not know of it. */
+function isRejectable({ awaited, given, onCancel }: Child): boolean {
+  return awaited && !given && onCancel !== "wait";
 }
 
 function errorOf(run: string, status: string, output: string | null): Error {

@@ -32,7 +32,10 @@ export interface Child {
   looked: boolean;
   awaited: boolean;
   awaitedAt: number | undefined;
+  /** The end is known, but the code may not have got it yet. */
   ended: boolean;
+  /** The code has got the end. */
+  given: boolean;
 }
 
 export interface ChildOutcome {

@@ -5,7 +5,7 @@ import { hasEnded } from "../../core/runs/run.js";
 import { RunNotFoundError } from "../define/errors.js";
 import { readLineage } from "../journal/lineage.js";
 import { readingStore } from "../process/ambient-store.js";
-import type { InStore } from "./api.js";
+import type { InStore } from "./in-store.js";
 import { readCall } from "./read-journal.js";
 import { sendMail } from "./send-mail.js";
 

@@ -4,7 +4,6 @@ import { checkName } from "../../core/ledger/key.js";
 import { duration, oneOf } from "../../core/ledger/options.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import { hasEnded, type RunRecord, type RunStatus, runStatuses } from "../../core/runs/run.js";
-import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 import { HookNotFoundError } from "../define/errors.js";
@@ -12,15 +11,10 @@ import { storedAs, webhookOf, webhookRecordOf } from "../hooks/webhook.js";
 import { readingStore } from "../process/ambient-store.js";
 import { hookAppears } from "../waiting/hook-appears.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
+import type { InStore } from "./in-store.js";
 import { encodeForRun } from "./kept-value.js";
 import { Run } from "./run-handle.js";
 import { sendMail } from "./send-mail.js";
-
-/** Selects the store of a call. */
-export interface InStore {
-  /** Default: the default store of the process, see `configure`. */
-  readonly store?: Store;
-}
 
 /**
  * Returns a handle on a run. Does not read the store: `await run.exists` says whether there is such a run. Throws

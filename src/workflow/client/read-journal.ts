@@ -7,7 +7,7 @@ import { decodeEvents, storedParts } from "../journal/codec.js";
 import { type AttemptEvent, type Event, type EventType, isAttemptEvent, isDelivery, type StepStart } from "../journal/event.js";
 import { readLineage } from "../journal/lineage.js";
 import { readingStore } from "../process/ambient-store.js";
-import type { InStore } from "./api.js";
+import type { InStore } from "./in-store.js";
 
 /** One event in the journal of a run. */
 export interface JournalItem {

@@ -11,7 +11,7 @@ import { readLineage } from "../journal/lineage.js";
 import { type Resolution, type ResolutionMail, resolutionKey } from "../journal/resolution.js";
 import { readingStore } from "../process/ambient-store.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, logEntryOf, perform } from "./actions/action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, logEntryOf, perform } from "./actions/action.js";
 import { readFailedRun, reopening } from "./actions/reopen.js";
 import { timeOf } from "./actions/retry-run.js";
 import { encodeForRun } from "./kept-value.js";
@@ -44,9 +44,13 @@ export async function resolveStep(ref: StepRef, resolution: StepResolution): Pro
   knownOptions("resolveStep", ref, refNames);
   const { store: given, runId, stepId, attempt } = ref;
   const store = await readingStore(given);
-  const earlier = await earlierAnswer<Answer>(store, "resolve", runId, ref);
-  if (earlier !== undefined) return earlier;
-  const decision = { runId, stepId, attempt, to: await resolutionOf(resolution, store), by: newOwner(), options: ref };
+  const to = await resolutionOf(resolution, store);
+  const decision = { runId, stepId, attempt, to, by: newOwner(), options: ref };
+  return await firstAnswer({ store, action: "resolve", run: runId, options: ref }, () => resolve(store, decision));
+}
+
+async function resolve(store: Store, decision: Decision): Promise<ActionResult & Answer> {
+  const { runId, stepId, attempt } = decision;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   warnIfOverdue(store, [run]);
@@ -85,7 +89,7 @@ function answerOf({ stepId, attempt, to }: Decision): Answer {
 }
 
 /** Sends the resolution as mail. The owner of the run journals the mail together with its consequences. */
-async function sendToRun(store: Store, decision: Decision): Promise<ActionResult> {
+async function sendToRun(store: Store, decision: Decision): Promise<ActionResult & Answer> {
   const { runId: run, stepId, attempt, to, by, options } = decision;
   const payload = JSON.stringify({ attempt, to, by } satisfies ResolutionMail);
   const mail = { kind: "resolve", about: stepId, payload, key: resolutionKey(stepId, attempt) } as const;
@@ -100,7 +104,7 @@ async function sendToRun(store: Store, decision: Decision): Promise<ActionResult
 }
 
 /** The run goes on from the failure, with the result in its place. */
-async function resolveFailed(store: Store, run: RunRecord, decision: Decision): Promise<ActionResult> {
+async function resolveFailed(store: Store, run: RunRecord, decision: Decision): Promise<ActionResult & Answer> {
   const { stepId, attempt, to, by, options } = decision;
   if (to === "notApplied" || "fail" in to) throw notUnknown(decision, "it has failed; give it a result, or run it again with retryRun");
   const failed = await readFailedRun(store, run);
@@ -110,7 +114,7 @@ async function resolveFailed(store: Store, run: RunRecord, decision: Decision): 
   return await perform({ store, action: "resolve", run: run.id, expect, change, answer: answerOf(decision), options });
 }
 
-async function resolveAfterEnd(store: Store, decision: Decision): Promise<ActionResult> {
+async function resolveAfterEnd(store: Store, decision: Decision): Promise<ActionResult & Answer> {
   const { runId, stepId, attempt, to, by, options } = decision;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
@@ -122,7 +126,7 @@ async function resolveAfterEnd(store: Store, decision: Decision): Promise<Action
     return [resolvedEvent({ id, at, attempt, to, by })];
   };
   const log = logEntryOf({ action: "resolve", run: runId, answer: answerOf(decision), options });
-  const result = { runId, actionId: log.id, repeated: false, dryRun: options.dryRun ?? false };
+  const result = { ...answerOf(decision), runId, actionId: log.id, repeated: false, dryRun: options.dryRun ?? false };
   if (result.dryRun) return result;
   const send: Parameters<typeof writeAfterEnd>[1]["send"] = (operation) => sendSafely(store, operation);
   const written = await writeAfterEnd(store, { id: runId, epoch: run.epoch, send, decide, log });

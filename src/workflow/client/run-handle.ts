@@ -1,6 +1,5 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
-import { newOwner } from "../../core/ledger/owner.js";
 import { hasEnded, type RunRecord, type RunStatus } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
@@ -21,9 +20,10 @@ import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
 import { pollDelayMs, waitForChange } from "../waiting/run-change.js";
 import { workingStore } from "../worker/workers.js";
+import { type ActionResult, type HandleActionOptions, handleActionNames } from "./actions/action.js";
+import { mailRun } from "./actions/mail-run.js";
 import { type CancelOptions, type CancelResult, cancelRun, terminateRun } from "./cancel-run.js";
 import { type PauseOptions, type PauseResult, pauseRun, resumeRun } from "./pause-run.js";
-import { sendMail } from "./send-mail.js";
 import type { StopSleepOptions, StopSleepResult } from "./stop-sleep.js";
 
 let storeOfRun: (run: Run) => Store | undefined;
@@ -142,14 +142,14 @@ export class Run<Result = unknown> {
    * Ends the run as cancelled at once: aborts running steps, and its code gets nothing any more. Does nothing if the run has ended. If no
    * live worker has the workflow, this call ends the run itself. Throws RunNotFoundError, and ContextError in workflow code.
    */
-  async terminate(): Promise<CancelResult> {
+  async terminate(options: HandleActionOptions = {}): Promise<CancelResult> {
     refuseInWorkflow("run.terminate()");
-    return await terminateRun(await readingStore(this.#store), this.id);
+    return await terminateRun(await readingStore(this.#store), this.id, options);
   }
 
   /**
    * Pauses the run: its code gets nothing until `resume`, so it begins no step, child or hook. Bodies that run may finish, and their
-   * results are kept. A deadline runs on, and a cancellation ends the pause. Throws RunNotFoundError, InvalidInputError if the run has
+   * results are kept. A deadline runs on, and a cancellation ends the pause. Throws RunNotFoundError, ActionRefusedError if the run has
    * ended, and ContextError in workflow code.
    *
    * @example
@@ -161,9 +161,9 @@ export class Run<Result = unknown> {
   }
 
   /** Ends a pause. Does nothing if the run is not paused. Throws as `pause` does. */
-  async resume(): Promise<void> {
+  async resume(options: HandleActionOptions = {}): Promise<ActionResult> {
     refuseInWorkflow("run.resume()");
-    await resumeRun(await readingStore(this.#store), this.id);
+    return await resumeRun(await readingStore(this.#store), this.id, options);
   }
 
   /** The pending sleeps of the run, ordered by their end. Pass their ids to `wakeUp` as `correlationIds`. */
@@ -191,7 +191,7 @@ export class Run<Result = unknown> {
    * const [first] = await run.sleeps;
    * if (first) await run.wakeUp({ correlationIds: [first.id] });
    */
-  async wakeUp(options: StopSleepOptions = {}): Promise<StopSleepResult> {
+  async wakeUp(options: WakeOptions = {}): Promise<StopSleepResult> {
     refuseInWorkflow("run.wakeUp()");
     // Check first: a misspelt option must not end all sleeps.
     knownOptions("run.wakeUp", options, wakeUpNames);
@@ -199,21 +199,18 @@ export class Run<Result = unknown> {
     if (correlationIds !== undefined) checkIds(correlationIds);
     const { status } = await this.#mustRead();
     if (correlationIds === undefined && isOnlyRetried(status)) {
-      await this.#send("wake", "[]");
+      await this.#wake("[]", options);
       return { stoppedCount: 0 };
     }
     const sleeping = (await this.#sleepsIn(status)).map(({ id }) => id);
     const stopped = correlationIds === undefined ? sleeping : sleeping.filter((id) => correlationIds.includes(id));
     if (correlationIds === undefined || stopped.length > 0)
-      await this.#send("wake", correlationIds === undefined ? null : JSON.stringify(stopped));
+      await this.#wake(correlationIds === undefined ? null : JSON.stringify(stopped), options);
     return { stoppedCount: stopped.length };
   }
 
-  async #send(kind: "wake", payload: string | null = null): Promise<Store> {
-    const store = await readingStore(this.#store);
-    const answer = await sendMail(store, { to: { run: this.id }, kind, about: null, payload, key: newOwner() });
-    if (answer.kind === "absent") throw new RunNotFoundError(this.id);
-    return store;
+  async #wake(payload: string | null, options: WakeOptions): Promise<void> {
+    await mailRun(await readingStore(this.#store), this.id, { action: "wake", kind: "wake", payload, options });
   }
 
   async #result(): Promise<Result> {
@@ -267,6 +264,9 @@ export class Run<Result = unknown> {
   }
 }
 
+/** Options of {@link Run.wakeUp}. */
+export interface WakeOptions extends StopSleepOptions, HandleActionOptions {}
+
 /** A pending sleep of a run. */
 export interface RunSleep {
   /** Id of the sleep, the same at every replay: "sleep#0" is the first sleep of the run. */
@@ -274,7 +274,7 @@ export interface RunSleep {
   readonly until: Date;
 }
 
-const wakeUpNames: OptionNames<StopSleepOptions> = { correlationIds: true };
+const wakeUpNames: OptionNames<WakeOptions> = { ...handleActionNames, correlationIds: true };
 
 /** The code of such a run does not execute: a wake-up requests another try and does not end the sleeps of the run. */
 function isOnlyRetried(status: RunStatus): boolean {

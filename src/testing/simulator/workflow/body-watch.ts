@@ -9,6 +9,13 @@ import type { KnownRun, RunObserver } from "./run-observer.js";
 /** A step body with the execution that it belongs to. */
 export type WatchedBody = StepBody & { readonly execution: Execution };
 
+/** A call that reached the provider. */
+interface ProviderCall {
+  readonly run: KnownRun;
+  readonly id: string;
+  readonly attempt: number;
+}
+
 interface Attempt {
   /** The body has ended, or its process has died. */
   isOver: () => boolean;
@@ -21,6 +28,8 @@ export class BodyWatch {
   readonly #observer: RunObserver;
   readonly #leaseMs: number;
   readonly #started = new Map<string, Map<number, Attempt>>();
+  readonly #calls: ProviderCall[] = [];
+  readonly #bodyRuns = new WeakMap<WatchedBody, KnownRun | undefined>();
   /** Journals are being replayed: no body may run. */
   replaying = false;
   /** Step bodies that have started. */
@@ -34,7 +43,9 @@ export class BodyWatch {
   }
 
   begin(step: WatchedBody): void {
-    const { execution, id, attempt, stepId } = step;
+    const { execution, id, attempt } = step;
+    const call = this.#callOf(execution.id, id);
+    this.#bodyRuns.set(step, this.#observer.run(execution.id));
     const { process } = this.#fleet.of(execution.host.owner);
     this.bodies += 1;
     this.#observer.note(() => `p${process.id} starts ${execution.id} ${id} attempt ${attempt}`);
@@ -42,8 +53,8 @@ export class BodyWatch {
       const what = `${execution.id} ${id} attempt ${attempt}`;
       if (this.replaying) throw new PromiseBroken(`${what}: a replay ran the body`);
       this.#mustHaveEntry(step, "the body started");
-      const attempts = this.#started.get(stepId) ?? new Map<number, Attempt>();
-      this.#started.set(stepId, attempts);
+      const attempts = this.#started.get(call) ?? new Map<number, Attempt>();
+      this.#started.set(call, attempts);
       if (attempts.has(attempt)) throw new PromiseBroken(`${what}: the body ran twice`);
       let ended = false;
       attempts.set(attempt, { isOver: () => ended || process.dead });
@@ -72,6 +83,23 @@ export class BodyWatch {
     this.#observer.guard(() => this.#mustHaveEntry(step, "the body called the provider"));
   }
 
+  /** The provider has got the call. */
+  called(step: WatchedBody): void {
+    this.#calls.push({ run: this.runOf(step), id: step.id, attempt: step.attempt });
+  }
+
+  /** The run whose body it is, although another run may have its id by now. */
+  runOf(step: WatchedBody): KnownRun {
+    const run = this.#bodyRuns.get(step);
+    if (run === undefined) throw new Error(`the body of ${step.id} has not begun`);
+    return run;
+  }
+
+  /** The attempts of a step that have called the provider. */
+  callsOf(run: KnownRun, id: string): number[] {
+    return this.#calls.filter((call) => call.run === run && call.id === id).map(({ attempt }) => attempt);
+  }
+
   readonly #ends = new WeakMap<WatchedBody, () => void>();
 
   end(step: WatchedBody): void {
@@ -79,12 +107,19 @@ export class BodyWatch {
   }
 
   /** All bodies of this step have ended or their processes have died. */
-  isOver(stepId: string): boolean {
-    return [...(this.#started.get(stepId)?.values() ?? [])].every(({ isOver }) => isOver());
+  isOver(run: string, id: string): boolean {
+    return [...(this.#started.get(this.#callOf(run, id))?.values() ?? [])].every(({ isOver }) => isOver());
   }
 
-  #mustHaveEntry({ execution, id, attempt }: WatchedBody, did: string): void {
-    const started = this.#observer.run(execution.id)?.journal.steps.get(id)?.attempts ?? 0;
+  /** A fork may have the step ids of its original, and a run that was deleted and started again those of the earlier one. */
+  #callOf(run: string, id: string): string {
+    return `${run} ${this.#observer.incarnation(run)} ${id}`;
+  }
+
+  #mustHaveEntry(step: WatchedBody, did: string): void {
+    const { execution, id, attempt } = step;
+    const { steps, retired } = this.#bodyRuns.get(step)?.journal ?? {};
+    const started = (steps?.get(id) ?? retired?.get(id))?.attempts ?? 0;
     if (started < attempt) throw new PromiseBroken(`${execution.id} ${id} attempt ${attempt}: ${did} without a journal entry`);
   }
 }

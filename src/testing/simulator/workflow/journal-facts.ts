@@ -1,11 +1,11 @@
 import type { Entry } from "../../../core/runs/operation.js";
-import type { Mail, RunRecord } from "../../../core/runs/run.js";
+import type { Mail } from "../../../core/runs/run.js";
 import { decode } from "../../../core/values/codec.js";
 import { storedParts } from "../../../workflow/journal/codec.js";
-import { type AttemptEvent, type Delivery, type Event, isDelivery, isRequest } from "../../../workflow/journal/event.js";
-import { stepIdOf } from "../../../workflow/journal/identity.js";
+import { type AttemptEvent, type Delivery, type Event, isDelivery, isRequest, type Retry } from "../../../workflow/journal/event.js";
 import { resolutionIn } from "../../../workflow/journal/resolution.js";
 import { PromiseBroken } from "../observer.js";
+import { afterRetry, type Noted } from "./after-retry.js";
 
 interface StepFacts {
   /** Number of started attempts. */
@@ -20,25 +20,64 @@ interface StepFacts {
 }
 
 interface EntryContext {
+  /** Number of the entry. */
+  readonly seq: number;
   readonly events: readonly Event[];
   readonly entry: Entry;
   /** All mail that was ever sent to the run. */
   readonly mail: readonly Mail[];
   readonly now: number;
-  readonly childOf: (id: string) => RunRecord | undefined;
+  /** Whether a run has ended in this way, as far as its parent or another run that awaits it can know. */
+  readonly hasEndedAs: (child: string, end: Pick<ChildEnd, "status" | "output">) => boolean;
+}
+
+interface HookFacts {
+  readonly token: string;
+  readonly got: string[];
+  open: boolean;
+  /** Mail up to this number was for an earlier hook with this id, which a retry has dropped. */
+  readonly after: number;
+}
+
+interface ChildEnd {
+  readonly run: string;
+  readonly status: string;
+  readonly output: string | null;
+}
+
+type Deliveries = { readonly event: Delivery; readonly entry: number }[];
+
+interface Reopening {
+  readonly seq: number;
+  readonly events: readonly Event[];
+  readonly mail: readonly Mail[];
+  readonly now: number;
 }
 
 /** The state that a journal describes so far. Each new entry is checked against the earlier ones. */
 export class JournalFacts {
   readonly #run: string;
-  readonly steps = new Map<string, StepFacts>();
+  readonly #stepIdOf: (call: string) => string;
+  /** All events that have a meaning: a retry takes it from some. */
+  #noted: Noted[] = [];
+  steps = new Map<string, StepFacts>();
+  /** Steps and children that had begun when a retry dropped them: their ids are not used again. */
+  readonly retired = new Map<string, StepFacts | undefined>();
   /** The events that were delivered to the workflow code, in order, with the number of their entry. */
-  readonly deliveries: { readonly event: Delivery; readonly entry: number }[] = [];
-  readonly #sleeps = new Map<string, { readonly until: number; readonly consumedBefore: number }>();
-  readonly #hooks = new Map<string, { readonly got: string[]; open: boolean }>();
-  readonly #children = new Map<string, string>();
-  readonly #cancelled = new Set<string>();
-  #entries = 0;
+  deliveries: Deliveries = [];
+  /** The deliveries before each retry, and the number of the last entry before it. */
+  readonly #former: { readonly last: number; readonly deliveries: Deliveries }[] = [];
+  /** Attempts whose outcome was recorded as resolved, also by a resolution that a retry has dropped. */
+  readonly resolved = new Set<string>();
+  /** Number of retries. */
+  retries = 0;
+  #sleeps = new Map<string, { readonly until: number; readonly consumedBefore: number }>();
+  #hooks = new Map<string, HookFacts>();
+  #children = new Map<string, string>();
+  /** Ends of children that the run has taken. */
+  readonly childEnds = new Map<string, ChildEnd>();
+  /** Events are read again, or were copied from another run: they are not checked. */
+  #isCopying = false;
   /** The number of the last mail that the run has consumed. */
   consumed = 0;
   /** Mail is set aside until the code matches the journal again. */
@@ -49,16 +88,78 @@ export class JournalFacts {
   hasRequests = false;
   over = false;
 
-  constructor(run: string) {
+  constructor(run: string, stepIdOf: (call: string) => string) {
     this.#run = run;
+    this.#stepIdOf = stepIdOf;
   }
 
-  add({ events, entry, mail, now, childOf }: EntryContext): void {
+  /** The deliveries as they were when the entry `seq` was the last one. */
+  deliveriesAt(seq: number): Deliveries {
+    return this.#former.find(({ last }) => seq <= last)?.deliveries ?? this.deliveries;
+  }
+
+  /** The first entry of a fork: a copy. */
+  copy(events: readonly Event[]): void {
+    this.#isCopying = true;
+    const copied = { mail: [], now: 0, hasEndedAs: () => true };
+    for (const event of events)
+      if (event.type === "retry") this.#applyRetry(event);
+      else this.#note({ event, entry: 1, consumedBefore: 0 }, copied);
+    this.#isCopying = false;
+  }
+
+  /** An operator has retried the run. The first event is the retry; with a result for the failed step, that follows. */
+  reopen({ seq, events, mail, now }: Reopening): void {
+    const [retry, ...more] = events;
+    if (retry?.type !== "retry") return this.#broken(`goes on without a "retry" event`);
+    if (!this.over) this.#broken("was retried, but it had not ended");
+    this.#former.push({ last: seq - 1, deliveries: this.deliveries });
+    this.#applyRetry(retry);
+    for (const event of more) this.#note({ event, entry: seq, consumedBefore: this.consumed }, { mail, now, hasEndedAs: () => true });
+  }
+
+  #applyRetry(retry: Retry): void {
+    const { kept, dropped } = afterRetry(this.#noted, retry);
+    const begun = [...dropped].filter(
+      (id) => (this.steps.get(id)?.attempts ?? 0) > 0 || this.#noted.some(({ event }) => event.type === "child" && event.id === id),
+    );
+    for (const id of begun) this.retired.set(id, this.steps.get(id));
+    if (begun.length !== retry.renewed.length)
+      this.#broken(`the retry drops ${begun} although they have begun, but renews ${retry.renewed}`);
+    this.retries += 1;
+    Object.assign(this, { steps: new Map(), deliveries: [], over: false, hasRequests: false });
+    this.#sleeps = new Map();
+    this.#children = new Map();
+    this.childEnds.clear();
+    // A hook that is created again gets payloads that were not consumed before.
+    this.#hooks = new Map(
+      [...this.#hooks].map(([id, hook]) => [id, { ...hook, got: [], open: false, after: dropped.has(id) ? this.consumed : hook.after }]),
+    );
+    const wasCopying = this.#isCopying;
+    this.#isCopying = true;
+    this.#noted = [];
+    for (const each of kept) this.#note(each, { mail: [], now: 0, hasEndedAs: () => true });
+    this.#isCopying = wasCopying;
+  }
+
+  /** Tokens of hooks that the code can get payloads from, as far as the journal knows. */
+  get openTokens(): string[] {
+    return [...this.#hooks.values()].flatMap(({ open, token }) => (open ? [token] : []));
+  }
+
+  #note(noted: Noted, context: Pick<EntryContext, "mail" | "now" | "hasEndedAs">): void {
+    const { event, entry, consumedBefore } = noted;
+    this.#noted.push(noted);
+    this.hasRequests ||= isRequest(event);
+    if (isDelivery(event)) this.deliveries.push({ event, entry });
+    this.#apply(event, { consumedBefore, ...context });
+  }
+
+  add({ seq, events, entry, mail, now, hasEndedAs }: EntryContext): void {
     const consumedBefore = this.consumed;
     // Mail that was set aside is consumed together with the "unpark" event: a sleep in the same entry is older than a part of that mail.
     const parkedAfter = events.some(({ type }) => type === "unpark") ? this.#parkedAfter : undefined;
     const asleep = new Set(this.#sleeps.keys());
-    if (events.length > 0) this.#entries += 1;
     if (entry.consumed !== null) {
       if (entry.consumed < consumedBefore) this.#broken(`consumed mail up to ${entry.consumed} after mail up to ${consumedBefore}`);
       this.consumed = entry.consumed;
@@ -66,9 +167,8 @@ export class JournalFacts {
     const ids = new Set(entry.children.map(({ id }) => id));
     for (const event of events) {
       if (this.over) this.#broken(`${event.type} ${aboutOf(event)} after the end`);
-      this.hasRequests ||= isRequest(event);
-      if (isDelivery(event) && !this.#isAfterCancel(event)) this.deliveries.push({ event, entry: this.#entries });
-      this.#apply(event, { consumedBefore: parkedAfter ?? consumedBefore, mail, now, childOf });
+      if ("id" in event && this.retired.has(event.id)) this.#broken(`${event.type} ${event.id}: a retry has dropped it after it had begun`);
+      this.#note({ event, entry: seq, consumedBefore: parkedAfter ?? consumedBefore }, { mail, now, hasEndedAs });
       if (event.type === "child" && !ids.has(event.run))
         this.#broken(`child ${event.run} is in the journal, but it was not created with the entry`);
     }
@@ -80,7 +180,7 @@ export class JournalFacts {
 
   #apply(
     event: Event,
-    { consumedBefore, mail, now, childOf }: Pick<EntryContext, "mail" | "now" | "childOf"> & { readonly consumedBefore: number },
+    { consumedBefore, mail, now, hasEndedAs }: Pick<EntryContext, "mail" | "now" | "hasEndedAs"> & { readonly consumedBefore: number },
   ): void {
     switch (event.type) {
       case "step":
@@ -99,12 +199,8 @@ export class JournalFacts {
         if (sleep && now < sleep.until && !woken) this.#broken(`${event.id} ended ${sleep.until - now} ms early`);
         return;
       }
-      case "cancelled":
-        this.#sleeps.delete(event.id);
-        this.#cancelled.add(event.id);
-        return;
       case "hook":
-        this.#hooks.set(event.id, { got: [], open: true });
+        this.#hooks.set(event.id, { token: event.token, got: [], open: true, after: this.#hooks.get(event.id)?.after ?? 0 });
         return;
       case "got":
         return this.#applyPayload(event.id, event.payload, mail);
@@ -118,12 +214,14 @@ export class JournalFacts {
         return;
       case "ended": {
         const child = this.#children.get(event.id);
-        const run = child === undefined ? undefined : childOf(child);
         this.#children.delete(event.id);
-        if (run?.status !== event.status || run.output !== event.output)
-          this.#broken(`the journal has a wrong end of ${event.id}, or a second one`);
+        if (child !== undefined) this.childEnds.set(event.id, { run: child, status: event.status, output: event.output });
+        if (child === undefined || !hasEndedAs(child, event)) this.#broken(`the journal has a wrong end of ${event.id}, or a second one`);
         return;
       }
+      case "cancelled":
+        this.#sleeps.delete(event.id);
+        return;
       case "park":
         this.#parked = true;
         this.#parkedAfter ??= event.mail;
@@ -135,11 +233,6 @@ export class JournalFacts {
       case "end":
         this.over = true;
     }
-  }
-
-  /** The code has got a CancelledError for the step, and gets no later verdict. */
-  #isAfterCancel(event: Delivery): boolean {
-    return (event.type === "done" || event.type === "fail") && this.#cancelled.has(event.id);
   }
 
   #applyStep(event: AttemptEvent): void {
@@ -159,7 +252,7 @@ export class JournalFacts {
       return;
     }
     if (attempt !== step.attempts) this.#broken(`${what}: the last attempt was ${step.attempts}`);
-    if (isResolution(event)) step.resolved.add(attempt);
+    if (isResolution(event)) this.#noteResolved(step, id, attempt);
     step.doubt = type === "doubt" ? attempt : undefined;
     step.settled = isDelivery(event);
     step.abandoned = event.type === "fail" && event.how === "abandoned";
@@ -181,16 +274,24 @@ export class JournalFacts {
       const what = `${event.type} ${event.id} attempt ${event.attempt} after the end`;
       if (event.attempt !== step.attempts) this.#broken(`${what}: the last attempt was ${step.attempts}`);
       if (step.doubt !== event.attempt && !step.abandoned) this.#broken(`${what}: its outcome was already known`);
-      if (isResolution(event)) step.resolved.add(event.attempt);
+      if (isResolution(event)) this.#noteResolved(step, event.id, event.attempt);
+      this.#noted.push({ event, entry: 0, consumedBefore: this.consumed });
       step.doubt = event.type === "doubt" ? event.attempt : undefined;
       step.abandoned = false;
     }
     this.mustHaveUnsettled(unsettled);
   }
 
+  #noteResolved(step: StepFacts, id: string, attempt: number): void {
+    step.resolved.add(attempt);
+    this.resolved.add(`${id} attempt ${attempt}`);
+  }
+
   #applyPayload(id: string, payload: string, mail: readonly Mail[]): void {
     const hook = this.#hooks.get(id);
-    const sent = mail.filter((each) => each.kind === "hook" && each.about === id)[hook?.got.length ?? 0];
+    const after = hook?.after ?? 0;
+    const sent = mail.filter((each) => each.kind === "hook" && each.about === id && each.seq > after)[hook?.got.length ?? 0];
+    if (hook !== undefined && this.#isCopying) return void hook.got.push(payload);
     if (hook === undefined || sent === undefined) return this.#broken(`${id} received a payload that was never sent`);
     const before = hook.got.at(-1);
     if (before !== undefined && numberOf(payload) <= numberOf(before)) this.#broken(`${id} received ${payload} after ${before}`);
@@ -204,9 +305,9 @@ export class JournalFacts {
     if (this.#parked) return;
     for (const { kind, about, seq, payload } of mail) if (kind === "resolve" && seq <= this.consumed) this.#mustBeResolved(about, payload);
     if (this.over) return;
-    for (const [id, { got, open }] of this.#hooks) {
+    for (const [id, { got, open, after }] of this.#hooks) {
       if (!open) continue;
-      const consumed = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq <= this.consumed).length;
+      const consumed = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq > after && seq <= this.consumed).length;
       if (consumed !== got.length) this.#broken(`${id} received ${got.length} of its ${consumed} consumed payloads`);
     }
   }
@@ -215,7 +316,7 @@ export class JournalFacts {
   #mustBeResolved(stepId: string | null, payload: string | null): void {
     const { attempt } = resolutionIn(payload);
     for (const [id, { doubt }] of this.steps)
-      if (doubt === attempt && stepIdOf(this.#run, id) === stepId)
+      if (doubt === attempt && this.#stepIdOf(id) === stepId)
         this.#broken(`the resolution of ${id} attempt ${attempt} was consumed, but the outcome is still unknown`);
   }
 
@@ -235,7 +336,8 @@ export class JournalFacts {
     if (hook) hook.open = false;
   }
 
-  #broken(what: string): never {
+  #broken(what: string): void {
+    if (this.#isCopying) return;
     throw new PromiseBroken(`${this.#run}: ${what}`);
   }
 }

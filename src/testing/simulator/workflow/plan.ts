@@ -1,4 +1,5 @@
 import type { Random } from "../random.js";
+import { startOfWorld } from "../world.js";
 import { namedChild, type Program, programOf, type StepOptionsPlan, stepOptionsOf, tokensIn } from "./program.js";
 import type { RunWeather } from "./run-faults.js";
 
@@ -65,6 +66,19 @@ interface BodyPlan {
   readonly poison: number;
 }
 
+/** Operators who retry, fork, resolve and delete runs. */
+export interface OperatorsPlan {
+  /** How often each operator acts, and the longest pause between two actions. */
+  readonly actions: readonly number[];
+  readonly pauseMsMax: number;
+  /** A provider that the steps of one name need is away until this time: then they succeed. */
+  readonly outage: { readonly name: string; readonly until: number };
+}
+
+interface PlanOptions {
+  readonly operators: boolean;
+}
+
 /** What happens in the world of a seed, drawn before the world starts. */
 export interface WorkflowPlan {
   readonly leaseMs: number;
@@ -84,17 +98,18 @@ export interface WorkflowPlan {
   readonly jumps: boolean;
   /** A rolling deployment that never completes: the version in each slot. Both versions keep a worker, also after the faults have stopped. */
   readonly versions: readonly Version[] | undefined;
+  readonly operators: OperatorsPlan | undefined;
 }
 
-export function workflowPlanOf(random: Random): WorkflowPlan {
-  const plan = oneVersionPlanOf(random);
+export function workflowPlanOf(random: Random, options: PlanOptions = { operators: false }): WorkflowPlan {
+  const plan = oneVersionPlanOf(random, options);
   if (plan.slots.length === 1 || !random.chance(0.3)) return plan;
   const slots = plan.slots.map((slot, i): SlotPlan => ({ ...slot, worker: slot.worker || i === 1, incompatible: false }));
   const versions = slots.map((_, i): Version => (i < 2 ? (["old", "new"] as const)[i as 0 | 1] : random.pick(["old", "new"])));
   return { ...plan, slots, versions };
 }
 
-function oneVersionPlanOf(random: Random): WorkflowPlan {
+function oneVersionPlanOf(random: Random, options: PlanOptions): WorkflowPlan {
   const leaseMs = random.pick([100, 300, 1000]);
   const slots = Array.from({ length: random.between(1, 4) }, (_, i): SlotPlan => {
     return { worker: i === 0 || random.chance(0.8), concurrency: random.pick([1, 2, 100, 100]), incompatible: i > 0 && random.chance(0.1) };
@@ -103,7 +118,7 @@ function oneVersionPlanOf(random: Random): WorkflowPlan {
   const sometime = () => random.between(0, leaseMs * 5);
   const runs = Array.from({ length: random.between(1, 3) }, (_, i): RunPlan => {
     const id = `r${i}`;
-    return { id, program: programOf(random, id) };
+    return { id, program: programOf(random, id, { fails: options.operators }) };
   });
   const starters = runs.flatMap((run) =>
     Array.from({ length: random.between(1, 3) }, (_, i): StarterPlan => {
@@ -119,7 +134,11 @@ function oneVersionPlanOf(random: Random): WorkflowPlan {
   );
   const watchers = ids.filter(() => random.chance(0.2)).map((run): WatcherPlan => ({ run, slot: somewhere(), startMs: sometime() }));
   const tokens = new Map(runs.flatMap(({ program }) => tokensIn(program)));
-  const resumers = [...tokens].map(([token, payloads]): ResumerPlan => ({ token, payloads, slot: somewhere(), startMs: sometime() }));
+  // A fork, or a run that was deleted and started again, creates hooks with the same tokens.
+  const times = options.operators ? 1000 : 1;
+  const resumers = [...tokens].map(([token, payloads]): ResumerPlan => {
+    return { token, payloads: payloads * times, slot: somewhere(), startMs: sometime() };
+  });
   return {
     leaseMs,
     slots,
@@ -135,6 +154,15 @@ function oneVersionPlanOf(random: Random): WorkflowPlan {
     blowMs: random.pick([leaseMs, leaseMs * 4, leaseMs * 1000]),
     jumps: random.chance(0.3),
     versions: undefined,
+    operators: options.operators ? operatorsOf(random, leaseMs) : undefined,
+  };
+}
+
+function operatorsOf(random: Random, leaseMs: number): OperatorsPlan {
+  return {
+    actions: Array.from({ length: random.between(1, 3) }, () => random.between(1, 8)),
+    pauseMsMax: random.pick([leaseMs, leaseMs * 4, leaseMs * 12]),
+    outage: { name: random.pick(["a", "b", "c", "none"]), until: startOfWorld + random.between(0, leaseMs * 40) },
   };
 }
 

@@ -29,6 +29,11 @@ export type Program =
   | { readonly do: "sequence" | "all" | "race" | "any" | "settled"; readonly of: readonly Program[] }
   /** Runs `otherwise` if `program` throws. */
   | { readonly do: "try"; readonly program: Program; readonly otherwise: Program }
+  | { readonly do: "throw" }
+  /** Throws until the run was retried so often: then its code is corrected. Only where no other code catches the error. */
+  | { readonly do: "bug"; readonly until: number }
+  /** Runs `by` if `program` throws (a compensation), or always, and throws on. */
+  | { readonly do: "undo" | "finally"; readonly program: Program; readonly by: Program }
   /** Starts the program and does not wait for it. */
   | { readonly do: "leave"; readonly program: Program };
 
@@ -42,7 +47,12 @@ const sharedToken = "shared";
 /** The id of a child run that several runs of a world may start. */
 export const namedChild = "named child";
 
-export function programOf(random: Random, run: string): Program {
+interface ProgramOptions {
+  /** The program has what operators act on: code that throws, and compensations. */
+  readonly fails: boolean;
+}
+
+export function programOf(random: Random, run: string, { fails }: ProgramOptions = { fails: false }): Program {
   let hooks = 0;
   let children = 0;
   const sequence = (depth: number): Program => ({ do: "sequence", of: several(depth + 1, random.between(1, 3)) });
@@ -64,6 +74,7 @@ export function programOf(random: Random, run: string): Program {
     }
   };
   const one = (depth: number): Program => {
+    if (fails && random.chance(0.15)) return failing(depth);
     if (depth >= depthMax || random.chance(0.5)) return leaf();
     switch (random.between(0, 8)) {
       case 0:
@@ -90,7 +101,13 @@ export function programOf(random: Random, run: string): Program {
         return sequence(depth);
     }
   };
-  return { do: "sequence", of: several(0, random.between(1, 4)) };
+  const failing = (depth: number): Program => {
+    if (depth >= depthMax || random.chance(0.1)) return { do: "throw" };
+    return { do: random.pick(["undo", "undo", "finally"]), program: sequence(depth), by: leaf() };
+  };
+  const main = several(0, random.between(1, 4));
+  if (fails && random.chance(0.2)) main.splice(random.between(0, main.length), 0, { do: "bug", until: random.between(1, 2) });
+  return { do: "sequence", of: main };
 }
 
 /** A small program without children, for a child run. */
@@ -110,6 +127,9 @@ export function tokensIn(program: Program): [token: string, payloads: number][] 
       return [[program.token, program.token === sharedToken ? 1000 : program.payloads]];
     case "try":
       return [...tokensIn(program.program), ...tokensIn(program.otherwise)];
+    case "undo":
+    case "finally":
+      return [...tokensIn(program.program), ...tokensIn(program.by)];
     case "child":
     case "leave":
       return tokensIn(program.program);

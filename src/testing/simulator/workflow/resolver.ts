@@ -3,12 +3,13 @@ import type { RunStatus } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { getRun } from "../../../workflow/client/api.js";
 import { resolveStep, type StepResolution } from "../../../workflow/client/resolve-step.js";
-import { stepIdOf } from "../../../workflow/journal/identity.js";
+import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../../workflow/define/errors.js";
 import { PromiseBroken } from "../observer.js";
+import { type KnownRun, stepIdIn } from "./run-observer.js";
 import type { WorkflowSimulation } from "./simulation.js";
 
 interface Doubt {
-  readonly runId: string;
+  readonly run: KnownRun;
   readonly id: string;
   readonly attempt: number;
 }
@@ -27,15 +28,14 @@ export function startResolver(simulation: WorkflowSimulation): void {
   const poll = async () => {
     // Parked runs are woken also while faults are injected, although more crashes may follow.
     const stopped = [...memory.runs.values()].filter(({ status }) => status === "parked" || (storm.over && needsWaking(status)));
-    for (const { id } of stopped) await getRun(id, { store: calm }).wakeUp();
-    for (const { id: runId, journal } of observer.runs())
-      for (const [id, { doubt }] of journal.steps) {
+    for (const { id } of stopped) if (memory.runs.has(id)) await getRun(id, { store: calm }).wakeUp();
+    for (const run of observer.runs())
+      for (const [id, { doubt }] of run.journal.steps) {
         if (doubt === undefined) continue;
-        const stepId = stepIdOf(runId, id);
-        const found = effects.find(stepId);
-        if (found === "absent" && !watch.isOver(stepId)) continue;
+        const found = effects.find(stepIdIn(run, id));
+        if (found === "absent" && !watch.isOver(run.id, id)) continue;
         const unapplied = random.chance(0.7) ? ("notApplied" as const) : { failed: new Error("an operator gave up") };
-        await resolve(simulation, { runId, id, attempt: doubt }, found === "absent" ? unapplied : { completed: found.found });
+        await resolve(simulation, { run, id, attempt: doubt }, found === "absent" ? unapplied : { completed: found.found });
       }
   };
   const again = () => void poll().then(() => world.after(random.between(1, plan.leaseMs * 6), again));
@@ -48,11 +48,15 @@ async function resolve(simulation: WorkflowSimulation, doubt: Doubt, resolution:
   const { world, plan, fleet, calm } = simulation;
   const { random } = world;
   const operator = async (store: Store) => {
-    const { runId, id, attempt } = doubt;
+    const { run, id, attempt } = doubt;
     try {
-      await resolveStep({ store, runId, stepId: stepIdOf(runId, id), attempt }, resolution);
+      await resolveStep({ store, runId: run.id, stepId: stepIdIn(run, id), attempt }, resolution);
     } catch (error) {
-      const isExpected = error instanceof NotUnknownError || error instanceof NotKnownError || error instanceof UnreachableError;
+      const isExpected =
+        error instanceof NotUnknownError ||
+        error instanceof NotKnownError ||
+        error instanceof UnreachableError ||
+        (plan.operators !== undefined && mayMeetOperators(error));
       if (!isExpected) throw error;
       return;
     }
@@ -66,9 +70,14 @@ async function resolve(simulation: WorkflowSimulation, doubt: Doubt, resolution:
   await Promise.all(operators);
 }
 
+/** The run was retried or deleted meanwhile. */
+function mayMeetOperators(error: unknown): boolean {
+  return error instanceof ActionRefusedError || error instanceof StaleActionError || error instanceof RunNotFoundError;
+}
+
 function noteSuccess({ observer, resolutions }: WorkflowSimulation, doubt: Doubt): void {
-  const { runId, id, attempt } = doubt;
-  const key = `${runId} ${id} attempt ${attempt}`;
+  const { run, id, attempt } = doubt;
+  const key = `${run.id} ${id} attempt ${attempt}${run.incarnation === 0 ? "" : `, ${run.incarnation} runs deleted`}`;
   observer.guard(() => {
     if (resolutions.has(key)) throw new PromiseBroken(`${key}: two operators both resolved it`);
   });

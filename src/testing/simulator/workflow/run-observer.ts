@@ -1,4 +1,6 @@
 import type {
+  Act,
+  ActionChange,
   Append,
   AppendLate,
   Claimed,
@@ -10,21 +12,31 @@ import type {
   StartRun,
   Trial,
 } from "../../../core/runs/operation.js";
-import { isSuspect, type JournalEntry } from "../../../core/runs/run.js";
+import { isSuspect, type JournalEntry, type Mail } from "../../../core/runs/run.js";
 import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
 import { decodeEvents } from "../../../workflow/journal/codec.js";
-import { isRequest } from "../../../workflow/journal/event.js";
+import { type Event, isRequest } from "../../../workflow/journal/event.js";
+import { stepIdOf } from "../../../workflow/journal/identity.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";
 import { JournalFacts } from "./journal-facts.js";
 import { describeAnswer, describeOperation } from "./trace.js";
+
+/** Who wrote a journal entry: the owner of the run, a late body or operator after its end, or an operator's action. */
+type Author = "owner" | "late" | "operator";
 
 /** The observer's own model of a run, built only from operations and answers, without code of the store. */
 export interface KnownRun {
   readonly id: string;
   readonly creator: string;
   readonly parent: string | null;
-  readonly entries: JournalEntry[];
+  /** Distinguishes runs that had the same id one after the other: an operator has deleted the earlier ones. */
+  readonly incarnation: number;
+  /** The run of which this one is a fork, with the calls that were copied from it. */
+  readonly origin: { readonly run: KnownRun; readonly copied: ReadonlySet<string>; readonly sameKeys: boolean } | undefined;
+  readonly entries: (JournalEntry & { readonly by: Author })[];
+  /** How the run has ended, each time. */
+  readonly ends: { readonly status: string; readonly output: string | null }[];
   readonly journal: JournalFacts;
   readonly mailKeys: Set<string>;
   /** The owner in each epoch, and the number of journal entries when it got the run. */
@@ -44,6 +56,12 @@ export interface KnownRun {
   avoid: { readonly workers: readonly string[]; readonly until: number } | undefined;
 }
 
+/** The step id of a call: in a fork, the calls that were copied have those of the original. */
+export function stepIdIn({ id, origin }: Pick<KnownRun, "id" | "origin">, call: string): string {
+  if (origin !== undefined && (origin.sameKeys || origin.copied.has(call))) return stepIdIn(origin.run, call);
+  return stepIdOf(id, call);
+}
+
 const untried: Trial = { deaths: 0, crashes: 0, alone: false };
 
 export interface RunObserverOptions {
@@ -60,6 +78,8 @@ export interface RunObserverOptions {
 export class RunObserver extends Witness {
   readonly #options: RunObserverOptions;
   readonly #runs = new Map<string, KnownRun>();
+  /** Runs that operators have deleted. */
+  readonly removed: KnownRun[] = [];
 
   constructor(options: RunObserverOptions) {
     super(options.now);
@@ -72,9 +92,23 @@ export class RunObserver extends Witness {
 
   /** The worker that committed the first request of a run's code. */
   startedBy(id: string): string | undefined {
-    const run = this.#runs.get(id);
+    return this.#startedBy(this.#runs.get(id));
+  }
+
+  #startedBy(run: KnownRun | undefined): string | undefined {
+    if (run?.origin?.run.journal.hasRequests && run.origin.copied.size > 0) return this.#startedBy(run.origin.run);
     const first = run?.entries.find(({ events }) => decodeEvents(events).some(isRequest));
     return first && run?.owners.get(first.epoch)?.owner;
+  }
+
+  /** How many runs with this id were deleted. */
+  incarnation(id: string): number {
+    return this.removed.filter((run) => run.id === id).length;
+  }
+
+  /** How runs with this id have ended, each time. */
+  endsOf(id: string): KnownRun["ends"] {
+    return [...this.removed, ...this.#runs.values()].flatMap((run) => (run.id === id ? run.ends : []));
   }
 
   runs(): KnownRun[] {
@@ -125,17 +159,76 @@ export class RunObserver extends Witness {
       throw new PromiseBroken(`${operation.id}: start answered "exists", but the run was never created`);
     if (operation.verb === "append" && answer.kind === "appended") this.#appended(operation);
     if (operation.verb === "appendLate" && answer.kind === "appended") this.#appendedLate(operation);
-    if (operation.verb === "send" && answer.kind === "sent") {
-      const run = this.#known(answer.run);
-      if (!answer.duplicate && run.mailKeys.has(operation.key))
-        throw new PromiseBroken(`${run.id}: mail "${operation.key}" was accepted twice`);
-      run.mailKeys.add(operation.key);
-      if (!answer.duplicate) wake(run);
-    }
-    if (operation.verb === "act" && answer.kind === "acted" && operation.change.kind === "send") wake(this.#known(operation.id));
+    if (operation.verb === "act" && answer.kind === "acted" && !answer.repeated) this.#acted(operation);
+    if (operation.verb === "send" && answer.kind === "sent") this.#sent(this.#known(answer.run), operation.key, answer.duplicate);
   }
 
-  #created(operation: StartRun): void {
+  #sent(run: KnownRun, key: string, duplicate: boolean): void {
+    if (!duplicate && run.mailKeys.has(key)) throw new PromiseBroken(`${run.id}: mail "${key}" was accepted twice`);
+    run.mailKeys.add(key);
+    if (!duplicate) wake(run);
+  }
+
+  #acted({ id, log, change }: Act): void {
+    switch (change.kind) {
+      case "start":
+        return this.#forked(change.start, this.#known(log.subject));
+      case "send":
+        return this.#sent(this.#known(id), change.mail.key, false);
+      case "remove":
+        return this.#removed(this.#known(id));
+      case "reopen":
+        return this.#reopened(this.#known(id), change);
+    }
+  }
+
+  #forked(start: StartRun, original: KnownRun): void {
+    const events = decodeEvents(start.first?.entry.events ?? "[]");
+    const fork = events.at(-1);
+    if (events.length === 0) return this.#created(start);
+    if (fork?.type !== "fork") throw new PromiseBroken(`${start.id}: the first entry of a fork does not end with "fork"`);
+    const copied = new Set(events.flatMap((event) => (isRequest(event) ? [event.id] : [])));
+    this.#created(start, { run: original, copied, sameKeys: fork.sameKeys });
+  }
+
+  #removed(run: KnownRun): void {
+    if (!run.ended) throw new PromiseBroken(`${run.id}: deleted before its end`);
+    run.journal.mustHaveUnsettled(0);
+    this.#runs.delete(run.id);
+    this.removed.push(run);
+  }
+
+  #reopened(run: KnownRun, { seq, events, hooks }: Extract<ActionChange, { kind: "reopen" }>): void {
+    const { id, entries, journal } = run;
+    const now = this.#options.now();
+    if (seq !== entries.length + 1) throw new PromiseBroken(`${id}: the retry is entry ${seq} and follows entry ${entries.length}`);
+    if (run.ends.at(-1)?.status !== "failed") throw new PromiseBroken(`${id}: retried, but it has not failed`);
+    Object.assign(run, { epoch: run.epoch + 1, ended: false, wakeAt: now, woken: false, lapsed: false, trial: untried, avoid: undefined });
+    entries.push({ seq, epoch: run.epoch, at: now, events, by: "operator" });
+    journal.reopen({ seq, events: decodeEvents(events), mail: this.#mailOf(id), now });
+    const given = hooks.map(({ add }) => add);
+    const missing = journal.openTokens.filter((token) => !given.includes(token));
+    if (missing.length > 0) throw new PromiseBroken(`${id}: the retry does not register the hooks ${missing} again`);
+    // The failure was not read by the parent, and the next end is reported again.
+    const parent = run.parent === null ? undefined : this.#runs.get(run.parent);
+    if (parent && this.#mailOf(parent.id).some(({ kind, about }) => kind === "child" && about === id))
+      throw new PromiseBroken(`${id}: retried, but its parent still has the mail with its failure`);
+  }
+
+  #mailOf(id: string): readonly Mail[] {
+    return this.#options.memory.mailboxes.get(id)?.mail ?? [];
+  }
+
+  /** The only end of an own child, or one of the ends of another run: those are polled. */
+  #hasEndedAs(parent: KnownRun, child: string, { status, output }: { readonly status: string; readonly output: string | null }): boolean {
+    const run = this.#options.memory.runs.get(child);
+    if (run?.parent === parent.id && parent.incarnation === 0 && this.incarnation(child) === 0)
+      return run.status === status && run.output === output;
+    const isRemoved = this.incarnation(child) > 0;
+    return (isRemoved && status === "absent") || this.endsOf(child).some((end) => end.status === status && end.output === output);
+  }
+
+  #created(operation: StartRun, origin?: KnownRun["origin"]): void {
     const { id, creator, parent, first } = operation;
     const now = this.#options.now();
     const known = this.#runs.get(id);
@@ -147,8 +240,11 @@ export class RunObserver extends Witness {
       id,
       creator,
       parent,
+      incarnation: this.incarnation(id),
+      origin,
       entries: [],
-      journal: new JournalFacts(id),
+      ends: [],
+      journal: new JournalFacts(id, (call) => stepIdIn({ id, origin }, call)),
       mailKeys: new Set(),
       owners: new Map(first ? [[1, { owner: first.owner, entries: 0 }]] : []),
       owner: first?.owner ?? null,
@@ -162,7 +258,15 @@ export class RunObserver extends Witness {
       avoid: undefined,
     };
     this.#runs.set(id, run);
-    if (first) this.#write(run, { seq: 1, epoch: 1 }, first.entry);
+    if (origin !== undefined && first) this.#copied(run, first.entry);
+    else if (first) this.#write(run, { seq: 1, epoch: 1 }, first.entry);
+  }
+
+  #copied(run: KnownRun, entry: Entry): void {
+    const events = entry.events ?? "[]";
+    run.entries.push({ seq: 1, epoch: 1, at: this.#options.now(), events, by: "operator" });
+    run.journal.copy(decodeEvents(events));
+    this.#then(run, 1, entry, this.#options.now());
   }
 
   #appended({ id, epoch, seq, entry }: Append): void {
@@ -195,13 +299,12 @@ export class RunObserver extends Witness {
     if (existing !== undefined || seq !== run.entries.length + 1)
       throw new PromiseBroken(`${id}: late entry ${seq} follows entry ${run.entries.length}`);
     if (epoch !== run.epoch) throw new PromiseBroken(`${id}: epoch ${epoch} wrote a late entry, but the run ended in epoch ${run.epoch}`);
-    run.entries.push({ seq, epoch, at: this.#options.now(), events });
+    run.entries.push({ seq, epoch, at: this.#options.now(), events, by: "late" });
     run.journal.addLate(decodeEvents(events), unsettled);
   }
 
   #write(run: KnownRun, at: { readonly seq: number; readonly epoch: number }, entry: Entry): void {
     const now = this.#options.now();
-    const { memory } = this.#options;
     const last = run.entries.at(-1);
     if (entry.events !== null) {
       if (at.seq !== run.entries.length + 1) throw new PromiseBroken(`${run.id}: entry ${at.seq} follows entry ${run.entries.length}`);
@@ -210,22 +313,23 @@ export class RunObserver extends Witness {
       const fenced = at.epoch !== run.epoch || !run.lapsed || (last?.epoch ?? 0) === at.epoch || entry.events.includes('["claim"');
       if (!fenced)
         throw new PromiseBroken(`${run.id}: epoch ${at.epoch} took over from an expired owner, but its first entry has no "claim" event`);
-      run.entries.push({ ...at, at: now, events: entry.events });
+      run.entries.push({ ...at, at: now, events: entry.events, by: "owner" });
     }
-    for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
     for (const { to, kind } of entry.outgoing ?? []) this.#cancelled(run.id, to.run, kind);
-    const mail = memory.mailboxes.get(run.id)?.mail ?? [];
-    const events = entry.events === null ? [] : decodeEvents(entry.events);
-    run.journal.add({ events, entry, mail, now, childOf: (id) => memory.runs.get(id) });
+    for (const child of entry.children) if (!this.#runs.has(child.id)) this.#created(child);
+    const mail = this.#mailOf(run.id);
+    const events: readonly Event[] = entry.events === null ? [] : decodeEvents(entry.events);
+    run.journal.add({ seq: at.seq, events, entry, mail, now, hasEndedAs: (child, end) => this.#hasEndedAs(run, child, end) });
     run.trial = entry.trial ?? run.trial;
     this.#then(run, at.epoch, entry, now);
   }
 
-  /** A run cancels only runs that it has started itself. */
+  /** A run cancels only runs that it has started itself. The mail is dropped if that run was deleted. */
   #cancelled(parent: string, child: string, kind: string): void {
-    const known = this.#known(child);
-    if (kind !== "cancel" || known.parent !== parent) throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
-    wake(known);
+    const known = this.#runs.get(child);
+    if (kind !== "cancel" || (known !== undefined && known.parent !== parent))
+      throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
+    if (known && !known.ended) wake(known);
   }
 
   #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {
@@ -240,6 +344,7 @@ export class RunObserver extends Witness {
       run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > run.journal.consumed;
     } else {
       run.ended = true;
+      run.ends.push({ status: then.status, output: then.output });
       run.journal.mustHaveUnsettled(then.unsettled ?? 0);
       const parent = run.parent === null ? undefined : this.#runs.get(run.parent);
       if (parent) wake(parent);

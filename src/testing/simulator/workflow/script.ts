@@ -20,6 +20,7 @@ export interface SeenOutcome {
 /** What the workflow code saw in one execution of a run, until the execution ended or its process died. */
 export class Script {
   readonly execution: Execution;
+  readonly incarnation: number;
   readonly outcomes: SeenOutcome[] = [];
   /** The ids of the requests whose outcome the code awaits. */
   readonly awaited = new Set<string>();
@@ -30,15 +31,21 @@ export class Script {
   readonly #counts = new Map<string, number>();
   readonly #children = new Set<string>();
 
-  constructor(execution: Execution) {
+  constructor(execution: Execution, incarnation: number) {
     this.execution = execution;
+    this.incarnation = incarnation;
   }
 
   /** The id that the engine gives to the next request with this name. */
   next(name: string): string {
     const n = this.#counts.get(name) ?? 0;
     this.#counts.set(name, n + 1);
-    return `${name}#${n}`;
+    return this.idOf(`${name}#${n}`);
+  }
+
+  /** A request that a retry has renewed has another id. */
+  idOf(id: string): string {
+    return this.execution.requests.idOf(id);
   }
 
   /** Whether this is the first request for the child in this execution. */
@@ -87,16 +94,20 @@ interface RunFacts {
   /** Whether the code of the run has made its first request. */
   readonly hasStarted: (run: string) => boolean;
   readonly versionOf: (run: string) => Version | undefined;
+  /** How many runs with this id were deleted. */
+  readonly incarnation: (run: string) => number;
+  /** How often the run was retried. */
+  readonly retries: (run: string) => number;
 }
 
 /** The workflow of a world, in all its versions: interprets the program that it gets as input. */
-export function playOf(steps: Steps, { hasStarted, versionOf }: RunFacts): Play {
+export function playOf(steps: Steps, { hasStarted, versionOf, incarnation, retries }: RunFacts): Play {
   const scripts: Script[] = [];
   const define = (diverges: (run: string) => boolean) =>
     workflow("simulated", async (program: Program): Promise<unknown> => {
       const execution = currentExecution() as Execution;
       if (diverges(execution.id)) return "strange";
-      const script = new Script(execution);
+      const script = new Script(execution, incarnation(execution.id));
       scripts.push(script);
       return await perform(program, script);
     });
@@ -109,7 +120,7 @@ export function playOf(steps: Steps, { hasStarted, versionOf }: RunFacts): Play 
     switch (program.do) {
       case "step": {
         const given = { name: program.name, drawn: program.draws ? draw() : null };
-        const id = program.kind === "named" ? `named:${program.name}` : script.next(program.kind);
+        const id = program.kind === "named" ? script.idOf(`named:${program.name}`) : script.next(program.kind);
         return await script.record(id, steps[program.kind](given));
       }
       case "sleep":
@@ -156,6 +167,24 @@ export function playOf(steps: Steps, { hasStarted, versionOf }: RunFacts): Play 
           return await perform(program.program, script);
         } catch (error) {
           return { caught: String(error), instead: await perform(program.otherwise, script) };
+        }
+      case "throw":
+        throw new Error("the code throws");
+      case "bug":
+        if (retries(script.execution.id) < program.until) throw new Error("the code has a bug");
+        return "mended";
+      case "undo":
+        try {
+          return await perform(program.program, script);
+        } catch (error) {
+          await perform(program.by, script);
+          throw error;
+        }
+      case "finally":
+        try {
+          return await perform(program.program, script);
+        } finally {
+          await perform(program.by, script);
         }
       case "leave":
         void perform(program.program, script).catch(() => {});

@@ -10,9 +10,12 @@ import { PromiseBroken } from "../observer.js";
 import { Random } from "../random.js";
 import { SimulationFailure } from "../simulate.js";
 import { SimulatedProcess, World } from "../world.js";
+import { ActionBook } from "./action-book.js";
+import { withActionWatch } from "./action-watch.js";
 import { BodyWatch } from "./body-watch.js";
 import { startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
 import { WorkflowFleet } from "./fleet.js";
+import { startOperators } from "./operators.js";
 import { workflowPlanOf } from "./plan.js";
 import { Refusals, refusalPlanOf } from "./refusals.js";
 import { startResolver } from "./resolver.js";
@@ -34,6 +37,8 @@ export interface WorkflowSimulationOptions {
   readonly engine?: (runs: RunBackend) => RunBackend;
   /** Whether workers verify that a run can be replayed before they drop it from memory. Default false. */
   readonly replayCheck?: boolean;
+  /** Whether operators retry, fork, resolve and delete runs. The world of a seed is another one with them. Default false. */
+  readonly operators?: boolean;
 }
 
 /** What happened in the world of one seed, as {@link simulateWorkflows} returns it. */
@@ -43,6 +48,9 @@ export interface WorkflowSimulationReport {
   readonly runs: number;
   /** Step bodies that started, including retries. */
   readonly bodies: number;
+  /** Actions of operators that were done, and those that were refused. */
+  readonly actions: number;
+  readonly refusals: number;
   /** Processes that died. Graceful restarts are not counted. */
   readonly crashes: number;
   /** Writes, successful claims and renewals that the run store executed. */
@@ -54,6 +62,7 @@ export interface WorkflowSimulationReport {
 }
 
 const stepsMax = 20_000;
+const stepsMaxWithOperators = 60_000;
 /** The rejections of the store have their own random source, so that they do not change the other draws of a seed. */
 const refusalSalt = 0x7ef0_5a1d;
 
@@ -67,12 +76,14 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
   const simulation = prepare(seed, options);
   const { world, plan, storm, memory, observer, fleet, watch } = simulation;
   const trouble = startTroubleWatch(observer);
+  const eventsMax = plan.operators ? stepsMaxWithOperators : stepsMax;
   try {
     for (const slot of plan.slots.keys()) fleet.host(slot);
     const customers = [
       ...plan.starters.map((starter) => startStarter(simulation, starter)),
       ...plan.meddlers.map((meddler) => startMeddler(simulation, meddler)),
       ...plan.watchers.map((watcher) => startWatcher(simulation, watcher)),
+      ...startOperators(simulation),
     ];
     for (const resumer of plan.resumers) startResumer(simulation, resumer);
     startResolver(simulation);
@@ -84,29 +95,45 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
       observer.note(() => "the storm is over");
     });
     const over = () => customers.every(({ done }) => done) && [...memory.runs.values()].every(isOver);
-    const ended = await world.run(() => observer.broken !== undefined || over(), stepsMax);
+    const ended = await world.run(() => observer.broken !== undefined || over(), eventsMax);
     if (observer.broken) throw observer.broken;
-    if (!ended) throw new PromiseBroken(`still open after ${stepsMax} events: ${describeOpen(simulation, customers)}`);
+    if (!ended) throw new PromiseBroken(`still open after ${eventsMax} events: ${describeOpen(simulation, customers)}`);
     await verify(simulation);
   } catch (error) {
-    throw new SimulationFailure(seed, error as Error, observer.trace, "--workflows");
+    throw new SimulationFailure(seed, error as Error, observer.trace, plan.operators ? "--workflows --operators" : "--workflows");
   } finally {
     trouble.stop();
   }
   const { crashes } = fleet;
   const { bodies } = watch;
   const { operations } = observer;
-  return { seed, runs: memory.runs.size, bodies, crashes, operations, steps: world.steps, trace: observer.trace };
+  const { done: actions, refused: refusals } = simulation.actions;
+  return {
+    seed,
+    runs: memory.runs.size + observer.removed.length,
+    bodies,
+    actions,
+    refusals,
+    crashes,
+    operations,
+    steps: world.steps,
+    trace: observer.trace,
+  };
 }
 
 function prepare(
   seed: number,
-  { runs: runsUnderTest = (faithful) => faithful, engine = (runs) => runs, replayCheck = false }: WorkflowSimulationOptions,
+  {
+    runs: runsUnderTest = (faithful) => faithful,
+    engine = (runs) => runs,
+    replayCheck = false,
+    operators = false,
+  }: WorkflowSimulationOptions,
 ): WorkflowSimulation {
   const random = new Random(seed);
   const world = new World(random);
-  const refusalPlan = refusalPlanOf(new Random(seed ^ refusalSalt));
-  const drawn = workflowPlanOf(random);
+  const refusalPlan = operators ? undefined : refusalPlanOf(new Random(seed ^ refusalSalt));
+  const drawn = workflowPlanOf(random, { operators });
   const plan = refusalPlan?.calm ? { ...drawn, stormMs: 0 } : drawn;
   const ledger = createMemoryLedger(() => Math.floor(world.now() + fleet.ahead));
   const { runs: memory, now } = ledger;
@@ -119,7 +146,9 @@ function prepare(
   });
   const backend = memoryBackend(ledger);
   const rows: BusinessRows = [];
-  const observed = { ...backend, runs: observer.observe(runsUnderTest(backend.runs as RunBackend, memory)) };
+  const guard = (check: () => void) => observer.guard(check);
+  const underTest = withActionWatch(runsUnderTest(backend.runs as RunBackend, memory), memory, guard);
+  const observed = { ...backend, runs: observer.observe(underTest) };
   const isDead = (owner: string) => fleet.of(owner).process.dead;
   const refusals = new Refusals({ plan: refusalPlan, observer, storm, isDead });
   const server = refusals.over(withTransactions(observed, memory, rows));
@@ -129,9 +158,15 @@ function prepare(
   const fleet: WorkflowFleet = new WorkflowFleet({ world, plan, storm, server, engine, replayCheck, play: () => play, versionOf, note });
   const watch = new BodyWatch(world, fleet, observer, plan.leaseMs);
   const steps = stepsOf({ world, plan, fleet, effects, watch, play: () => play.workflow });
-  const play: Play = playOf(steps, { hasStarted: (run) => observer.run(run)?.journal.hasRequests ?? false, versionOf });
+  const play: Play = playOf(steps, {
+    hasStarted: (run) => observer.run(run)?.journal.hasRequests ?? false,
+    versionOf,
+    incarnation: (run) => observer.incarnation(run),
+    retries: (run) => observer.run(run)?.journal.retries ?? 0,
+  });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
-  return { world, plan, storm, memory, rows, observer, fleet, effects, refusals, watch, play, resolutions: new Map(), calm };
+  const actions = new ActionBook(memory);
+  return { world, plan, storm, memory, rows, observer, fleet, effects, refusals, watch, play, resolutions: new Map(), actions, calm };
 }
 
 /** The run has ended, and no step has an unknown outcome. */

@@ -43,7 +43,7 @@ export function stepsOf(scene: BodyScene): Steps {
     return world.random.chance(plan.bodies.reconcileFails) ? ("unknown" as const) : effects.find(stepId);
   };
   const body = (act: (step: WatchedBody, result: unknown) => Promise<unknown>) => async (given: Given) => await perform(scene, given, act);
-  const call = async ({ stepId, attempt }: WatchedBody, result: unknown) => effects.call(stepId, { attempt, result });
+  const call = async (step: WatchedBody, result: unknown) => callProvider(scene, step, result);
   return {
     plain: step("plain", async (given: Given) => await poison.before(() => perform(scene, given, call)), usual),
     keyed: step("keyed", body(call), { ...usual, effect: "keyed" }),
@@ -55,7 +55,7 @@ export function stepsOf(scene: BodyScene): Steps {
     ledgered: step("ledgered", body(callOnce(scene)), usual),
     spawning: step("spawning", body(spawn(scene)), usual),
     streaming: step("streaming", body(stream(scene)), { ...usual, timeoutMs }),
-    transactional: step.tx("transactional", (tx, given: Given) => perform(scene, given, insert(tx as SimulatedTx)), usual),
+    transactional: step.tx("transactional", (tx, given: Given) => perform(scene, given, insert(scene, tx as SimulatedTx)), usual),
   };
 }
 
@@ -80,6 +80,12 @@ class Poison {
     fleet.of(step.execution.host.owner).die("of a poisoned step");
     return await never();
   }
+}
+
+function callProvider({ effects, watch }: BodyScene, step: WatchedBody, result: unknown): unknown {
+  const { stepId, attempt } = step;
+  watch.called(step);
+  return effects.call(stepId, { attempt, result });
 }
 
 async function perform(
@@ -112,6 +118,7 @@ async function perform(
   watch.begin(step);
   try {
     await wait(() => new NotApplied("body: aborted before it did anything"));
+    if (isDown(plan, name, world.now())) throw random.chance(0.8) ? new FatalError("body: the bank is down") : fail();
     if (random.chance(throwBefore)) throw random.chance(0.5) ? new NotApplied("body: nothing happened") : fail();
     watch.call(step);
     const { id, attempt } = step;
@@ -124,19 +131,26 @@ async function perform(
   }
 }
 
+/** Whether the bank is away, which the steps of one name need. */
+function isDown({ operators }: WorkflowPlan, name: string, now: number): boolean {
+  return operators !== undefined && name === operators.outage.name && now < operators.outage.until;
+}
+
 /** Calls the provider through `once` on the store of the process: workflows and `once` share one store and its faults. */
-function callOnce({ plan, effects }: BodyScene) {
-  return async ({ stepId, attempt, execution }: WatchedBody, result: unknown) => {
+function callOnce(scene: BodyScene) {
+  const { plan } = scene;
+  return async (step: WatchedBody, result: unknown) => {
+    const { stepId, execution } = step;
     const options = { key: key.of(stepId), leaseMs: plan.leaseMs, waitMs: plan.leaseMs, retentionMs: "forever" as const };
-    const answer = await once(execution.store, options, () => effects.call(stepId, { attempt, result }));
+    const answer = await once(execution.store, options, () => callProvider(scene, step, result));
     return "value" in answer ? answer.value : answer.status;
   };
 }
 
 /** Inserts a business row in the transaction that also writes the step's result. */
-function insert(tx: SimulatedTx) {
-  return async ({ stepId, attempt }: WatchedBody, result: unknown) => {
-    tx.rows.push({ stepId, attempt });
+function insert({ watch }: BodyScene, tx: SimulatedTx) {
+  return async (step: WatchedBody, result: unknown) => {
+    tx.rows.push({ run: watch.runOf(step), id: step.id, attempt: step.attempt });
     return result;
   };
 }
@@ -151,9 +165,11 @@ export interface SimulatedChunk {
   readonly i: number;
 }
 
-function stream({ world, effects }: BodyScene) {
-  return async ({ id: by, stepId, attempt, writer }: WatchedBody, result: unknown) => {
-    effects.call(stepId, { attempt, result });
+function stream(scene: BodyScene) {
+  const { world } = scene;
+  return async (step: WatchedBody, result: unknown) => {
+    const { id: by, attempt, writer } = step;
+    callProvider(scene, step, result);
     const chunks = world.random.between(0, 4);
     for (let i = 0; i < chunks; i++) await writer.write(simulatedStream, { by, attempt, i } satisfies SimulatedChunk);
     return { chunks };
@@ -161,9 +177,11 @@ function stream({ world, effects }: BodyScene) {
 }
 
 /** Starts a run from inside a step: all attempts of the step must get the same run. */
-function spawn({ play, effects }: BodyScene) {
-  return async ({ stepId, attempt, execution }: WatchedBody) => {
-    effects.call(stepId, { attempt, result: null });
+function spawn(scene: BodyScene) {
+  const { play } = scene;
+  return async (step: WatchedBody) => {
+    const { execution } = step;
+    callProvider(scene, step, null);
     const program: Program = { do: "step", kind: "plain", name: "d", draws: false };
     return (await start(play(), [program], { store: execution.store })).id;
   };

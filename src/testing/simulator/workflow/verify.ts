@@ -1,8 +1,7 @@
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import { decode, encode } from "../../../core/values/codec.js";
 import { decodeEvents } from "../../../workflow/journal/codec.js";
-import type { Delivery } from "../../../workflow/journal/event.js";
-import { stepIdOf } from "../../../workflow/journal/identity.js";
+import type { Delivery, Event } from "../../../workflow/journal/event.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
@@ -13,11 +12,13 @@ import { checkRefusals, checkReplayBeforeEnd, entriesBeforeEnd } from "./verify-
 
 /** Checks after every run has ended: journals, executions, rows, streams and the calls at the provider must agree. */
 export async function verify(simulation: WorkflowSimulation): Promise<void> {
-  const { memory, observer, watch, fleet, refusals } = simulation;
+  const { memory, observer, watch, fleet, refusals, actions } = simulation;
   watch.replaying = true;
+  actions.verify();
   for (const run of observer.runs()) {
     const record = memory.runs.get(run.id) as RunRecord;
     if (!hasEnded(record.status)) throw new PromiseBroken(`${run.id}: still ${record.status} at the end of the simulation`);
+    checkChildEnds(simulation, run);
     checkCalls(simulation, run);
     checkResolutions(simulation, run);
     checkRows(simulation, run);
@@ -32,10 +33,23 @@ export async function verify(simulation: WorkflowSimulation): Promise<void> {
   if (observer.broken) throw observer.broken;
 }
 
+/** What the run has taken as the end of its own child is how that child ended, also if the child was retried. */
+function checkChildEnds({ memory, observer }: WorkflowSimulation, { id, incarnation, origin, journal }: KnownRun): void {
+  if (incarnation > 0 || origin !== undefined) return;
+  for (const { run, status, output } of journal.childEnds.values()) {
+    const child = memory.runs.get(run);
+    if (child?.parent !== id || observer.incarnation(run) > 0) continue;
+    if (child.status !== status || child.output !== output)
+      throw new PromiseBroken(`${id}: took the end "${status}" of its child ${run}, which is ${child.status}`);
+  }
+}
+
 /** Calls at the provider per step: each belongs to a started attempt, an attempt calls once, and an atMostOnce step calls at most once. */
-function checkCalls({ effects }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
-  for (const [id, { attempts }] of journal.steps) {
-    const calls = effects.calls(stepIdOf(run, id)).map(({ attempt }) => attempt ?? 0);
+function checkCalls({ watch }: WorkflowSimulation, known: KnownRun): void {
+  const { id: run, journal } = known;
+  for (const [id, step] of [...journal.steps, ...journal.retired]) {
+    const calls = watch.callsOf(known, id);
+    const attempts = step?.attempts ?? 0;
     if (new Set(calls).size !== calls.length)
       throw new PromiseBroken(`${run} ${id}: an attempt called the provider twice; attempts of the calls: ${calls}`);
     if (calls.some((attempt) => attempt < 1 || attempt > attempts))
@@ -46,29 +60,32 @@ function checkCalls({ effects }: WorkflowSimulation, { id: run, journal }: Known
 }
 
 /** A resolution that succeeded is in the journal, and a step that has called the provider is not recorded as abandoned. */
-function checkResolutions({ effects, resolutions }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
-  for (const { runId, id, attempt } of resolutions.values())
-    if (runId === run && !journal.steps.get(id)?.resolved.has(attempt))
+function checkResolutions({ watch, resolutions }: WorkflowSimulation, known: KnownRun): void {
+  const { id: run, journal } = known;
+  for (const { run: resolved, id, attempt } of resolutions.values())
+    if (resolved === known && !journal.resolved.has(`${id} attempt ${attempt}`))
       throw new PromiseBroken(`${run} ${id}: an operator resolved attempt ${attempt}, but the journal does not have the resolution`);
   for (const [id, { abandoned, attempts }] of journal.steps) {
-    const called = effects.calls(stepIdOf(run, id)).some(({ attempt }) => attempt === attempts);
+    const called = watch.callsOf(known, id).includes(attempts);
     if (abandoned && called && /^(atMostOnce|reconcile)#/.test(id))
       throw new PromiseBroken(`${run} ${id}: recorded as abandoned, although it has called the provider`);
   }
 }
 
 /** A transactional step has exactly one row for each result in the journal. */
-function checkRows({ rows }: WorkflowSimulation, { id: run, journal }: KnownRun): void {
-  for (const id of journal.steps.keys()) {
+function checkRows({ rows }: WorkflowSimulation, known: KnownRun): void {
+  const { id: run, entries, journal } = known;
+  const own = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? [] : decodeEvents(events)));
+  for (const id of [...journal.steps.keys(), ...journal.retired.keys()]) {
     if (!id.startsWith("transactional#")) continue;
-    const written = rows.filter(({ stepId }) => stepId === stepIdOf(run, id)).map(({ attempt }) => attempt);
-    const done = journal.deliveries.flatMap(({ event }) => (event.type === "done" && event.id === id ? [event.attempt] : []));
+    const written = rows.filter((row) => row.run === known && row.id === id).map(({ attempt }) => attempt);
+    const done = own.flatMap((event) => (event.type === "done" && event.id === id && event.how === undefined ? [event.attempt] : []));
     if (`${written}` !== `${done}`) throw new PromiseBroken(`${run} ${id}: rows of attempts [${written}], results of attempts [${done}]`);
   }
 }
 
 /** The stream has, in order and once: of a completed step the chunks of its last attempt, and of the workflow code one chunk for each write. */
-function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries }: KnownRun): void {
+function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: KnownRun): void {
   const kept = memory.chunks.read({
     run,
     stream: simulatedStream,
@@ -77,26 +94,29 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, journal, entries
     bytesMax: Number.MAX_SAFE_INTEGER,
   });
   const chunks = kept.flatMap(({ data }) => (typeof data === "string" ? [decode(data) as SimulatedChunk] : []));
-  const check = (by: string, attempt: number, count: number) => {
+  const check = (by: string, attempt: number, count: number, first = 0) => {
     const seen = chunks.filter((chunk) => chunk.by === by).map((chunk) => `${chunk.attempt}/${chunk.i}`);
-    const due = Array.from({ length: count }, (_, i) => `${attempt}/${i}`);
+    const due = Array.from({ length: count }, (_, i) => `${attempt}/${first + i}`);
     if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: the stream has the chunks [${seen}], expected [${due}]`);
   };
-  for (const { event } of journal.deliveries)
+  const own = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? [] : decodeEvents(events)));
+  for (const event of own)
     if (event.type === "done" && event.id.startsWith("streaming#") && event.how === undefined && event.value !== "null")
       check(event.id, event.attempt, (decode(event.value) as { chunks: number }).chunks);
-  check("run", 1, entries.flatMap(({ events }) => decodeEvents(events)).filter(({ type }) => type === "write").length);
+  const isWrite = ({ type }: Event) => type === "write";
+  // The stream of a fork begins where the copied part of its code ends.
+  const copied = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? decodeEvents(events) : []));
+  check("run", 1, own.filter(isWrite).length, copied.filter(isWrite).length);
 }
 
 /** In every execution, the code saw the outcomes that the journal has, in the same order, as far as that execution got. */
 function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): void {
   const comparable = refusals.last(run).length > 0 ? entriesBeforeEnd(run) : run.entries.length;
   // Entries after the end were not written by the owner of their epoch, but by an operator or a late body.
-  const end = entriesBeforeEnd(run);
-  const byOwners = end < 0 ? run.entries : run.entries.slice(0, end + 1);
-  const scripts = play.scripts.filter(({ execution: { id, epoch, host, departure } }) => {
+  const byOwners = run.entries.filter(({ by }) => by === "owner");
+  const scripts = play.scripts.filter(({ incarnation, execution: { id, epoch, host, departure } }) => {
     // Several callers may start the same run. A caller that got "exists" never owned it.
-    return id === run.id && run.owners.get(epoch)?.owner === host.owner && departure?.why !== "exists";
+    return id === run.id && incarnation === run.incarnation && run.owners.get(epoch)?.owner === host.owner && departure?.why !== "exists";
   });
   scripts.forEach((script, i) => {
     const { epoch } = script.execution;
@@ -108,13 +128,15 @@ function checkScripts({ play, refusals }: WorkflowSimulation, run: KnownRun): vo
 }
 
 function compare(run: KnownRun, script: Script, entries: number): void {
-  const cancelled = new Set<string>();
-  const delivered = run.journal.deliveries.filter(({ event, entry }) => {
+  const deliveries = run.journal.deliveriesAt(entries);
+  const seenBefore = new Set<string>();
+  const delivered = deliveries.filter(({ event, entry }) => {
     const { id } = outcomeOf(event);
-    // The script has the first outcome of each request: a child that was cancelled has an end later.
-    if (entry > entries || !script.awaited.has(id) || cancelled.has(id)) return false;
-    if (event.type === "cancelled") cancelled.add(id);
-    return true;
+    if (entry > entries || !script.awaited.has(id)) return false;
+    // What was cancelled may still get its answer, which the code does not see.
+    const isFirst = !seenBefore.has(id);
+    seenBefore.add(id);
+    return isFirst;
   });
   const ordered = afterTheirStarts(
     delivered.map(({ event }) => event),
@@ -131,7 +153,7 @@ function compare(run: KnownRun, script: Script, entries: number): void {
       );
   }
   for (const [hook, payloads] of script.payloads) {
-    const got = run.journal.deliveries.flatMap(({ event, entry }) =>
+    const got = deliveries.flatMap(({ event, entry }) =>
       entry <= entries && event.type === "got" && event.id === hook ? [event.payload] : [],
     );
     const differs = payloads.slice(0, got.length).some((payload, i) => payload !== got[i]);

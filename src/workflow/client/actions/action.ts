@@ -1,14 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { InvalidInputError } from "../../../core/errors/errors.js";
+import { InvalidInputError, NotUnknownError } from "../../../core/errors/errors.js";
 import type { OptionNames } from "../../../core/errors/known-options.js";
 import { checkName } from "../../../core/ledger/key.js";
+import { oneOf } from "../../../core/ledger/options.js";
 import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
+import { type RunStatus, runStatuses } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { renamed } from "../../../core/values/codec.js";
 import { checkStorable } from "../../../core/values/storable-text.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
-import type { InStore } from "../api.js";
+import type { InStore } from "../in-store.js";
 import { sendSafely } from "../send-mail.js";
 
 /** Options of every action on a run. */
@@ -21,6 +23,8 @@ export interface ActionOptions extends InStore {
   readonly reason?: string;
   /** Only says what the action would do. Default false. */
   readonly dryRun?: boolean;
+  /** Act only if the run has this status, which the caller has seen. Otherwise StaleActionError. */
+  readonly ifStatus?: RunStatus;
 }
 
 /** What every action answers. */
@@ -33,7 +37,20 @@ export interface ActionResult {
   readonly dryRun: boolean;
 }
 
-export const actionOptionNames: OptionNames<ActionOptions> = { store: true, actionId: true, actor: true, reason: true, dryRun: true };
+export const actionOptionNames: OptionNames<ActionOptions> = {
+  store: true,
+  actionId: true,
+  actor: true,
+  reason: true,
+  dryRun: true,
+  ifStatus: true,
+};
+
+/** Options of an action on a handle, which has a store. */
+export type HandleActionOptions = Omit<ActionOptions, "store">;
+
+const { store: _, ...namesWithoutStore } = actionOptionNames;
+export const handleActionNames: OptionNames<HandleActionOptions> = namesWithoutStore;
 
 /** An action that was decided on a state of its run. */
 interface Decided<Answer extends object> {
@@ -55,15 +72,25 @@ const textCharsMax = 2000;
 
 /** Does an action and returns its answer. Throws StaleActionError if the run has changed since the decision, and ActionRefusedError. */
 export async function perform<Answer extends object>(decided: Decided<Answer>): Promise<ActionResult & Answer> {
-  const { store, action, run, id = run, expect, change, answer, options } = decided;
+  const { store, action, run, id = run, change, answer, options } = decided;
   const log = logEntryOf({ action, run, answer, options });
-  const { dryRun = false } = options;
+  const { dryRun = false, ifStatus } = options;
+  if (ifStatus !== undefined) await checkStatus(store, run, ifStatus);
   const result = { runId: run, actionId: log.id, repeated: false, dryRun };
   if (dryRun) return { ...answer, ...result };
+  const expect = ifStatus === undefined ? decided.expect : { ...decided.expect, status: ifStatus };
   const operation: Act = { verb: "act", id, log, expect, change };
   const { entry, repeated } = acted(run, await sendSafely(store, operation));
   checkSame(entry, operation);
   return { ...(JSON.parse(entry.detail ?? "{}") as Answer), ...result, repeated };
+}
+
+/** The store compares the status again with the write, except for a fork, which does not change the run. */
+async function checkStatus(store: Store, id: string, ifStatus: RunStatus): Promise<void> {
+  oneOf("ifStatus", ifStatus, runStatuses);
+  const run = await store.runs.read(id);
+  if (run === undefined) throw new RunNotFoundError(id);
+  if (run.status !== ifStatus) throw new StaleActionError(id, run.status);
 }
 
 /** The entry of the operator log for an action. */
@@ -75,13 +102,48 @@ export function logEntryOf({ action, run, answer, options }: Pick<Decided<object
   return { id: actionId, actor, action, subject: run, reason, detail: JSON.stringify(answer) };
 }
 
-/** The entry of an earlier call with this action id, before anything is decided: the run's state may be another one by now. */
-export async function earlierAnswer<Answer extends object>(
-  store: Store,
-  action: string,
-  run: string,
-  { actionId }: ActionOptions,
-): Promise<(ActionResult & Answer) | undefined> {
+/** Identifies an action that may have been done before. */
+interface Repeatable {
+  readonly store: Store;
+  readonly action: string;
+  readonly run: string;
+  readonly options: ActionOptions;
+}
+
+/**
+ * The answer of an earlier call with this action id, or that of `act`. The log is read before anything is decided, because the run's state may be another one
+ * by now, and again after a refusal: the same action may have been done in between, and it is its own success that this call has met.
+ */
+export async function firstAnswer<Answer extends object>(
+  repeatable: Repeatable,
+  act: () => Promise<ActionResult & Answer>,
+): Promise<ActionResult & Answer> {
+  const earlier = await earlierAnswer<Answer>(repeatable);
+  if (earlier !== undefined) return earlier;
+  try {
+    return await act();
+  } catch (error) {
+    const meanwhile = isRefusal(error) ? await earlierAnswer<Answer>(repeatable) : undefined;
+    if (meanwhile !== undefined) return meanwhile;
+    throw error;
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof ActionRefusedError ||
+    error instanceof StaleActionError ||
+    error instanceof RunNotFoundError ||
+    error instanceof NotUnknownError
+  );
+}
+
+async function earlierAnswer<Answer extends object>({
+  store,
+  action,
+  run,
+  options: { actionId },
+}: Repeatable): Promise<(ActionResult & Answer) | undefined> {
   if (actionId === undefined) return undefined;
   checkActionId(actionId);
   const [entry] = await store.runs.log({ id: actionId, limit: 1 });
@@ -106,7 +168,7 @@ function checkActionId(id: unknown): void {
   }
 }
 
-function checkText(what: string, text: unknown): void {
+export function checkText(what: string, text: unknown): void {
   if (typeof text !== "string" || text === "" || text.length > textCharsMax)
     throw new InvalidInputError(what, `must be a text of 1 to ${textCharsMax} characters`);
   checkStorable(what, text);

@@ -1,9 +1,10 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
 import { knownOptions } from "../../../core/errors/known-options.js";
 import { hasEnded, type RunStatus } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
 import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
 
 /** Options of {@link deleteRun}. */
 export interface DeleteOptions extends ActionOptions {
@@ -28,8 +29,10 @@ export async function deleteRun(runId: string, options: DeleteOptions): Promise<
   knownOptions("deleteRun", options, actionOptionNames);
   if (options.reason === undefined) throw new InvalidInputError("reason", "is missing; say why the run is deleted");
   const store = await readingStore(options.store);
-  const earlier = await earlierAnswer<{ status: RunStatus }>(store, "delete", runId, options);
-  if (earlier !== undefined) return earlier;
+  return await firstAnswer({ store, action: "delete", run: runId, options }, () => remove(store, runId, options));
+}
+
+async function remove(store: Store, runId: string, options: DeleteOptions): Promise<DeleteResult> {
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   const { status, epoch, unsettled } = run;

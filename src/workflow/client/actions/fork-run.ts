@@ -14,7 +14,7 @@ import { readLineage } from "../../journal/lineage.js";
 import { readingStore } from "../../process/ambient-store.js";
 import { readEntries } from "../read-journal.js";
 import { checkId, newRunId } from "../run-id.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
 import { timeOf } from "./retry-run.js";
 
 /** Options of {@link forkRun}. */
@@ -53,12 +53,15 @@ const optionNames: OptionNames<ForkOptions> = { ...actionOptionNames, from: true
  */
 export async function forkRun(runId: string, options: ForkOptions): Promise<ForkResult> {
   knownOptions("forkRun", options, optionNames);
-  const { from, id = newRunId(), keys = "new" } = options;
+  const { id = newRunId(), keys = "new" } = options;
   checkId(id);
   oneOf("keys", keys, ["new", "same"]);
   const store = await readingStore(options.store);
-  const earlier = await earlierAnswer<Answer>(store, "fork", runId, options);
-  if (earlier !== undefined) return earlier;
+  return await firstAnswer({ store, action: "fork", run: runId, options }, () => fork(store, runId, { ...options, id, keys }));
+}
+
+async function fork(store: Store, runId: string, options: ForkOptions & Required<Pick<ForkOptions, "id" | "keys">>): Promise<ForkResult> {
+  const { from, id, keys } = options;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
   const events = await copyBefore(store, run, from);

@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
 import { readingStore } from "../../process/ambient-store.js";
-import type { InStore } from "../api.js";
+import type { InStore } from "../in-store.js";
 
 /** One action in the operator log. */
 export interface OperatorLogItem {

@@ -4,7 +4,7 @@ import type { Store } from "../../../core/store/store.js";
 import { sha256 } from "../../../core/values/canonical.js";
 import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
 import { readFailedRun, reopening } from "./reopen.js";
 
 /** Options of {@link retryRun}. */
@@ -51,11 +51,10 @@ const optionNames: OptionNames<RetryOptions> = { ...actionOptionNames, steps: tr
  */
 export async function retryRun(runId: string, options: RetryOptions = {}): Promise<RetryResult> {
   knownOptions("retryRun", options, optionNames);
-  const { steps, force } = options;
-  checkIds("steps", steps);
-  checkIds("force", force);
+  checkIds("steps", options.steps);
+  checkIds("force", options.force);
   const store = await readingStore(options.store);
-  const result = (await earlierAnswer<Answer>(store, "retry", runId, options)) ?? (await retryOne(store, runId, options));
+  const result = await firstAnswer<Answer>({ store, action: "retry", run: runId, options }, () => retry(store, runId, options));
   // The parent waits for the ends of these runs again. If this process dies before they are retried, the same call retries them.
   if (!result.dryRun) for (const child of result.children) await retryRun(child, optionsOf(child, result, { ...options, store }));
   return result;
@@ -63,7 +62,7 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
 
 type Answer = Pick<RetryResult, "steps" | "children" | "renewed" | "hooks">;
 
-async function retryOne(store: Store, runId: string, options: RetryOptions): Promise<RetryResult> {
+async function retry(store: Store, runId: string, options: RetryOptions): Promise<RetryResult> {
   const { steps, force } = options;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
