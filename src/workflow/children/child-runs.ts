@@ -56,7 +56,9 @@ export class ChildRuns {
     if (asked === undefined) return undefined;
     const { event, known } = asked;
     const run = event.type === "child" ? event.run : id;
-    const child = this.#children.get(run) ?? this.#add({ request, run, named, created: known, onCancel: event.type === "child" ? event.onCancel : onCancel });
+    const child =
+      this.#children.get(run) ??
+      this.#add({ request, run, named, created: known, onCancel: event.type === "child" ? event.onCancel : onCancel });
     // In version 0.1.0 the code did not wait for the mismatch check: a replay of such a journal must not wait either.
     const checks = event.type === "child" && event.check;
     const create = checks || !known ? make(run) : undefined;

@@ -16,7 +16,11 @@ interface RunAction {
 }
 
 /** Sends the mail once, also if a reply is lost. Throws RunNotFoundError. */
-export async function actOnRun(store: Store, id: string, { action, kind, payload, reason, stopAfterMs }: RunAction): Promise<"sent" | "ended"> {
+export async function actOnRun(
+  store: Store,
+  id: string,
+  { action, kind, payload, reason, stopAfterMs }: RunAction,
+): Promise<"sent" | "ended"> {
   const actionId = newOwner();
   const answer = await sendSafely(store, {
     verb: "act",

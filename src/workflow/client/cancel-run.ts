@@ -33,7 +33,8 @@ export async function cancelRun(store: Store, id: string, options: CancelOptions
   if (typeof options !== "object" || options === null) throw new InvalidInputError("run.cancel", "takes options: { reason, cleanupMs }");
   knownOptions("run.cancel", options, cancelNames);
   const { reason, cleanupMs = cleanupMsDefault } = options;
-  if (reason !== undefined && (typeof reason !== "string" || reason === "")) throw new InvalidInputError("reason", "must be a non-empty string");
+  if (reason !== undefined && (typeof reason !== "string" || reason === ""))
+    throw new InvalidInputError("reason", "must be a non-empty string");
   if (reason !== undefined) checkStorable("reason", reason);
   duration("cleanupMs", cleanupMs);
   const request = { action: "cancel", kind: "cancel", payload: cancelPayload({ reason, cleanupMs }), reason } as const;

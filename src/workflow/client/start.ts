@@ -269,7 +269,14 @@ function startChild(execution: WorkflowContext, request: PreparedStart): Run | P
   const child = createOf(request, { id: given ?? "", input, store });
   const make = (id: string): StartRun => withInputAside({ ...child, id, parent: execution.id }, store.asideBytes);
   const refuse = request.options.onMismatch === "refuse";
-  const started = children.start({ workflow: request.workflow, given, refuse, onCancel: policyOf(request.options), make, check: request.check });
+  const started = children.start({
+    workflow: request.workflow,
+    given,
+    refuse,
+    onCancel: policyOf(request.options),
+    make,
+    check: request.check,
+  });
   if (started === undefined) return pendingForever();
   const { id, mismatch } = started;
   return mismatch === undefined ? new Run(id, store) : mismatch.then((differs) => new Run(id, store, differs));

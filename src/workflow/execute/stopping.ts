@@ -88,7 +88,11 @@ export class Stopping {
       return [stop];
     }
     // There is no code that could clean up, or nothing to clean up.
-    if (ending.over || !(calls.hasBegun || children.any)) return [{ ...stop, until: at }, { type: "cancel", id: "run", at }];
+    if (ending.over || !(calls.hasBegun || children.any))
+      return [
+        { ...stop, until: at },
+        { type: "cancel", id: "run", at },
+      ];
     draft.stopAt(until);
     children.cancelOwn(cancelPayload({ reason, cleanupMs }));
     return [stop, ...this.#rejections(reason, at)];

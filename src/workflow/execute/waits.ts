@@ -36,7 +36,8 @@ export function waitsOf({ ending, stopping, pausing, calls, sleeps, hooks, child
   for (const call of calls.open) {
     const { dueAt } = call;
     if (!isPaused && dueAt !== undefined && (nextAt === undefined || dueAt < nextAt)) nextAt = dueAt;
-    if (call.state === "unknown" && !call.isCancelled) doubts.push(`step "${call.definition.name}" (${call.stepId}), attempt ${call.attempt}: ${call.doubt}`);
+    if (call.state === "unknown" && !call.isCancelled)
+      doubts.push(`step "${call.definition.name}" (${call.stepId}), attempt ${call.attempt}: ${call.doubt}`);
   }
   return { isPaused, nextAt, listens: !over && (hooks.listening || children.waiting), polls: !over && children.elsewhere, doubts };
 }

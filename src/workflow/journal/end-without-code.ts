@@ -24,7 +24,10 @@ export type Decision = { readonly ends: true } | { readonly ends: false; readonl
 
 /** Whether a run ends as cancelled without its code. */
 export function decideWithoutCode({ hasBegun, isStopping, cancels, deadlineAt, stopAt }: CodelessRun, now: number): Decision {
-  const times = [stopAt ?? undefined, ...cancels.map(({ payload, at }) => (payload === null ? at : at + cancelRequestIn(payload).cleanupMs))];
+  const times = [
+    stopAt ?? undefined,
+    ...cancels.map(({ payload, at }) => (payload === null ? at : at + cancelRequestIn(payload).cleanupMs)),
+  ];
   const until = Math.min(...times.filter((at) => at !== undefined));
   const isRequested = isStopping || cancels.length > 0 || (deadlineAt != null && deadlineAt <= now);
   const ends = until <= now || (isRequested && (!hasBegun || cancels.some(({ payload }) => payload === null)));

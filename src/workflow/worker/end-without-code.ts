@@ -53,7 +53,14 @@ async function commitEnd(store: Store, claimed: Claimed, { before, now }: { befo
   const claim: readonly Event[] = lapsed ? [{ type: "claim", owner: run.owner ?? "", at: now }] : [];
   const events = encodeEvents([...claim, ...cancelled.events]);
   const outgoing = await mailToChildren(store, run.id, history, { atOnce: isTerminated || isStopping(history) });
-  const entry: Entry = { events, consumed: null, hooks: [], children: [], then: cancelled.then, ...(outgoing.length > 0 ? { outgoing } : {}) };
+  const entry: Entry = {
+    events,
+    consumed: null,
+    hooks: [],
+    children: [],
+    then: cancelled.then,
+    ...(outgoing.length > 0 ? { outgoing } : {}),
+  };
   const seq = (journal.at(-1)?.seq ?? 0) + 1;
   // Rejected if a worker has taken over the run meanwhile: that worker handles the mail.
   const answer = await store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq, entry } });
@@ -68,7 +75,8 @@ function isStopping({ deliveries }: History): boolean {
 function troubleOf({ status, trouble }: RunRecord, history: History): string {
   const why = trouble === null ? "" : ` (${trouble})`;
   if (isStopping(history)) return `the time for cleaning up was over before the code had ended, and the run was ${status}${why}`;
-  const waited = status === "pending" || status === "running" ? "no worker that has the workflow executed the run in time" : `the run was ${status}`;
+  const waited =
+    status === "pending" || status === "running" ? "no worker that has the workflow executed the run in time" : `the run was ${status}`;
   return `no cleanup ran: ${waited}${why}`;
 }
 

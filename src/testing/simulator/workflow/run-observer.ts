@@ -224,7 +224,8 @@ export class RunObserver extends Witness {
   /** A run cancels only runs that it has started itself. */
   #cancelled(parent: string, child: string, kind: string): void {
     const known = this.#known(child);
-    if (kind !== "cancel" || known.parent !== parent) throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
+    if (kind !== "cancel" || known.parent !== parent)
+      throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
     wake(known);
   }
 
