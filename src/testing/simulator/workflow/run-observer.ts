@@ -223,7 +223,9 @@ export class RunObserver extends Witness {
 
   /** A run cancels only runs that it has started itself. */
   #cancelled(parent: string, child: string, kind: string): void {
-    const known = this.#known(child);
+    const known = this.#runs.get(child);
+    // The store rejected the entry that would have created the child, and drops the mail.
+    if (known === undefined) return;
     if (kind !== "cancel" || known.parent !== parent)
       throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
     wake(known);
