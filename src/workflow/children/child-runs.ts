@@ -124,7 +124,7 @@ export class ChildRuns {
     return [...this.#children.values()].flatMap((child) => (isRejectable(child) ? [child.request] : []));
   }
 
-  /** The run is being cancelled: the code that awaits a child now gets a CancelledError; code that awaits it later gets its end. */
+  /** The run is being cancelled: the code that awaits a child now may get a CancelledError; code that awaits it later gets its end. */
   stop(): void {
     for (const child of this.#children.values()) {
       if (!isRejectable(child)) continue;
@@ -207,8 +207,10 @@ export class ChildRuns {
       child.given = true;
       if (event.type !== "ended") return;
       const { status, output } = event;
-      if (status === "completed") child.outcome.resolve(decode(output ?? "null"));
-      else child.outcome.reject(errorOf(run, status, output));
+      // Both: the child may have ended just before the run was cancelled.
+      for (const outcome of [child.stopped, child.outcome])
+        if (status === "completed") outcome?.resolve(decode(output ?? "null"));
+        else outcome?.reject(errorOf(run, status, output));
     };
     const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false, given: false };
     const since = { awaitedAt: undefined, stopped: undefined, delayed: undefined };

@@ -13,7 +13,7 @@ export interface Child {
   readonly run: string;
   /** What the code gets that awaits the child now. */
   outcome: ChildOutcome;
-  /** The run was cancelled while the code awaited the child: that code gets a CancelledError. */
+  /** The run was cancelled while the code awaited the child: that code gets a CancelledError, unless the child had ended just before. */
   stopped: ChildOutcome | undefined;
   /** What a cancellation of this run means for the child. Undefined: it is cancelled, too. */
   readonly onCancel: "abandon" | "wait" | undefined;

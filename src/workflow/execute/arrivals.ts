@@ -26,6 +26,8 @@ interface Arrival {
    */
   readonly take: () => readonly DeliveryRecord[];
   readonly mail: number | undefined;
+  /** It comes from a body, and would be lost if it were not recorded: mail is kept, timers fire again, and polls are repeated. */
+  readonly isFromBody: boolean;
 }
 
 /**
@@ -44,12 +46,17 @@ export class Arrivals {
 
   /** Adds a delivery for the code. Null: mail without a delivery for the code. */
   add(event: Delivery | null, mail?: number, streams?: DeliveryRecord["streams"]): void {
-    this.decide(() => (event === null ? [] : [{ event, streams }]), mail);
+    const isFromBody = event !== null && (isVerdict(event) || event.type === "aborted");
+    this.#add({ take: () => (event === null ? [] : [{ event, streams }]), mail, isFromBody });
   }
 
   /** Adds an arrival whose deliveries are decided when it is processed. `take` may record other events. */
   decide(take: Arrival["take"], mail?: number): void {
-    this.#coming.push({ take, mail });
+    this.#add({ take, mail, isFromBody: false });
+  }
+
+  #add(arrival: Arrival): void {
+    this.#coming.push(arrival);
     this.#run.touch();
   }
 
@@ -64,10 +71,10 @@ export class Arrivals {
     return this.#giveRecorded() || this.#takeNext();
   }
 
-  /** The code gets these deliveries after the pause. Mail waits in the mailbox: a crash must not lose it. */
+  /** Outcomes of bodies are recorded, and the code gets them after the pause. Everything else waits. */
   #recordPaused(): false {
-    const now = this.#coming.filter(({ mail }) => mail === undefined);
-    this.#coming = this.#coming.filter(({ mail }) => mail !== undefined);
+    const now = this.#coming.filter(({ isFromBody }) => isFromBody);
+    this.#coming = this.#coming.filter(({ isFromBody }) => !isFromBody);
     for (const arrival of now) this.#recorded.push(...this.#record(arrival));
     if (now.length > 0) this.#run.touch();
     return false;

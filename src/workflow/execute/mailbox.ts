@@ -57,6 +57,11 @@ export class Mailbox {
     return this.#unread.some(({ kind, payload }) => kind === "resolve" && resolutionIn(payload).accept === id);
   }
 
+  /** Later mail than this was already marked as consumed, because the run was set aside before its code had received it. */
+  hasLaterConsumed(seq: number): boolean {
+    return seq < this.#consumedBefore;
+  }
+
   /** The next entry consumes this mail. The number never goes back: mail of a run that was set aside was already marked as consumed. */
   consume(seq: number): void {
     this.#run.draft.consume(Math.max(seq, this.#consumedBefore));

@@ -5,6 +5,7 @@ interface PausableRun {
   readonly stopping: { readonly isStopping: boolean };
   readonly ending: { readonly over: boolean };
   readonly replay: { resume(): void };
+  readonly mailbox: { hasLaterConsumed(seq: number): boolean };
   readonly calls: { withhold(): void; startWithheld(): void };
   readonly arrivals: { decide(take: () => readonly [], mail: number): void; add(delivery: null, mail: number): void };
   now(): number;
@@ -21,6 +22,8 @@ export class Pausing {
   #isPaused: boolean;
   /** Number of the newest mail that has ended a pause: a pause that was requested before it is over. */
   #endedBy = 0;
+  /** Mail that waits during the pause is marked as consumed: the next owner has to read it again. */
+  #isMailSetAside = false;
 
   constructor(run: PausableRun, isPaused: boolean) {
     this.#run = run;
@@ -34,10 +37,12 @@ export class Pausing {
   /** Takes effect in its turn, after what has arrived before. A run that is being cancelled or has returned is not paused. */
   request(mail: number): void {
     this.#run.arrivals.decide(() => {
-      const { stopping, ending, calls } = this.#run;
+      const { stopping, ending, calls, mailbox } = this.#run;
       if (this.#isPaused || mail < this.#endedBy || stopping.isStopping || ending.over) return [];
       this.#isPaused = true;
       calls.withhold();
+      this.#isMailSetAside = mailbox.hasLaterConsumed(mail);
+      if (this.#isMailSetAside) this.#run.record({ type: "park", at: this.#run.now(), mail });
       this.#run.record({ type: "pause", at: this.#run.now() });
       return [];
     }, mail);
@@ -58,6 +63,8 @@ export class Pausing {
   end(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
+    if (this.#isMailSetAside) this.#run.record({ type: "unpark", at: this.#run.now() });
+    this.#isMailSetAside = false;
     this.#run.record({ type: "resume", at: this.#run.now() });
     this.#run.replay.resume();
     this.#run.calls.startWithheld();

@@ -213,7 +213,7 @@ export interface Stop {
 }
 
 /** The code waits for this request, and gets a CancelledError instead of the answer. */
-export interface RequestCancelled {
+interface RequestCancelled {
   readonly type: "cancelled";
   readonly id: string;
   readonly at: number;

@@ -26,6 +26,6 @@ export function crashReason(crashes: number, { max, step }: CrashLimit): string 
   const where = step === undefined ? "" : ` in step "${step}"`;
   return (
     `the process died ${crashes} times${where} while it executed only this run, and crashMax is ${max}. ` +
-    "The run is not executed any more. Fix the cause, then call run.wakeUp() to retry the run, or run.cancel() to end it."
+    "The run is not executed any more. Fix the cause, then call run.wakeUp() to retry the run, or run.terminate() to end it."
   );
 }

@@ -95,6 +95,8 @@ export class StepCall implements WatchedCall {
   #mayBe = false;
   #hasBegun = false;
   #isWithheld = false;
+  /** How often a start was requested: only the last request counts. */
+  #starts = 0;
   #resolve: (value: unknown) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
@@ -225,12 +227,15 @@ export class StepCall implements WatchedCall {
     this.#late = undefined;
     this.#isWithheld = false;
     this.state = "starting";
-    this.#run.draft.startAfterCommit(this.#execute);
+    this.#starts += 1;
+    const start = this.#starts;
+    // A start that was withheld does not begin the body, even if the attempt is about to start again with a later entry.
+    this.#run.draft.startAfterCommit(() => start === this.#starts && this.#execute());
   }
 
   // ——— the body and its outcome
 
-  readonly #execute = (): void => {
+  #execute(): void {
     // The run ended while the entry was being written.
     if (this.state !== "starting") return;
     this.state = "running";
@@ -238,7 +243,7 @@ export class StepCall implements WatchedCall {
     this.#body = new StepBody(this.#run, this.definition, this.id, this.attempt, this.#firstStartedAt ?? this.#startedAt);
     if (this.definition.tx) void this.#executeInTransaction(this.#body);
     else void this.#body.run(this.given.input).then(this.#judge);
-  };
+  }
 
   /** Commits business rows and the step's result in one transaction of the store's database. */
   async #executeInTransaction(body: StepBody): Promise<void> {
@@ -523,6 +528,7 @@ export class StepCall implements WatchedCall {
     this.attempt -= 1;
     if (this.attempt === 0) this.#firstStartedAt = undefined;
     this.#isWithheld = true;
+    this.#starts += 1;
   }
 
   /** The run is resumed. */

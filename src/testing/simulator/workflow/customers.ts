@@ -1,3 +1,4 @@
+import { InvalidInputError } from "../../../core/errors/errors.js";
 import { decode, encode } from "../../../core/values/codec.js";
 import { decodeError } from "../../../core/values/stored-error.js";
 import { getRun, resumeHook } from "../../../workflow/client/api.js";
@@ -60,11 +61,25 @@ function publicOutput({
   return status === "failed" ? decodeError(output ?? "{}").message : null;
 }
 
-/** A client that cancels or terminates a run, or ends its sleeps. It gives up if the run does not exist after five tries. */
+/** A client that cancels, terminates or pauses a run, or ends its sleeps. It gives up if the run does not exist after five tries. */
 export function startMeddler(simulation: WorkflowSimulation, { run, does: asked, slot, startMs }: MeddlerPlan): Customer {
-  const does = asked === "cancel" && Math.floor(startMs) % 3 === 0 ? "terminate" : asked;
-  const act = whenFound(run, (handle) => handle[does]());
+  // Derived from the plan and not drawn, so that the plans of earlier seeds stay the same.
+  const isOther = Math.floor(startMs) % 3 === 0;
+  const does = isOther ? (asked === "cancel" ? "terminate" : "pause") : asked;
+  const act = whenFound(run, (handle) => (does === "pause" ? pauseFor(simulation, handle) : handle[does]()));
   return persist(simulation, { wants: `for ${does} of ${run}`, slot, startMs, act, isTransient });
+}
+
+/** Pauses the run for a while, and resumes it. */
+async function pauseFor({ world, plan }: WorkflowSimulation, run: Run): Promise<void> {
+  try {
+    await run.pause({ waitMs: 0 });
+    await world.wait(plan.leaseMs * 2);
+    await run.resume();
+  } catch (error) {
+    // The run has ended.
+    if (!InvalidInputError.is(error)) throw error;
+  }
 }
 
 /** A client that waits for the end of a run that it did not start. */

@@ -327,9 +327,11 @@ export class RunObserver extends Witness {
   /** A run cancels only runs that it has started itself. The mail is dropped if that run was deleted. */
   #cancelled(parent: string, child: string, kind: string): void {
     const known = this.#runs.get(child);
-    if (kind !== "cancel" || (known !== undefined && known.parent !== parent))
+    // The store rejected the entry that would have created the child, or the child was deleted: the mail is dropped.
+    if (known === undefined) return;
+    if (kind !== "cancel" || known.parent !== parent)
       throw new PromiseBroken(`${parent}: sent ${kind} to ${child}, which is not its child`);
-    if (known && !known.ended) wake(known);
+    if (!known.ended) wake(known);
   }
 
   #then(run: KnownRun, epoch: number, { then }: Entry, now: number): void {
