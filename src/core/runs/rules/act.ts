@@ -97,7 +97,6 @@ function mailToParent(
   const seq = parent === undefined ? undefined : table.mailSeq(parent.id, childKey(id));
   if (parent === undefined || seq === undefined) return undefined;
   if (seq <= parent.consumed) return { because: "parentTook", parent: parent.id };
-  if (hasEnded(parent.status)) return undefined;
   return parent.owner === null ? { parent: parent.id, seq } : { because: "parentReads", parent: parent.id };
 }
 

@@ -111,9 +111,12 @@ function isRefusal(error: unknown): boolean {
   );
 }
 
-async function earlierAnswer<Answer extends object>(
-  { store, action, run, options: { actionId } }: Repeatable,
-): Promise<(ActionResult & Answer) | undefined> {
+async function earlierAnswer<Answer extends object>({
+  store,
+  action,
+  run,
+  options: { actionId },
+}: Repeatable): Promise<(ActionResult & Answer) | undefined> {
   if (actionId === undefined) return undefined;
   checkActionId(actionId);
   const [entry] = await store.runs.log({ id: actionId, limit: 1 });
