@@ -1,5 +1,6 @@
 import type { Chunk } from "../../core/runs/chunk.js";
 import type { Act, Entry, RunOperation, StartRun } from "../../core/runs/operation.js";
+import { childKeys } from "../../core/runs/rules/start.js";
 import { childKey } from "../../core/runs/rules/then.js";
 
 /** The rows that an operation may read or write, as far as they follow from the operation alone. */
@@ -69,7 +70,10 @@ export class RunWishes {
   #entry(id: string, { hooks, children, chunks = [], outgoing = [] }: Entry): void {
     for (const { to, key } of outgoing) this.#mailTo(to.run, key);
     for (const change of hooks) this.tokens.add("add" in change ? change.add : change.drop);
-    for (const child of children) this.#start(child);
+    for (const child of children) {
+      this.#start(child);
+      for (const key of childKeys(child)) this.#mailTo(id, key);
+    }
     this.#write(id, chunks);
   }
 

@@ -129,7 +129,7 @@ async function resolveAfterEnd(store: Store, decision: Decision): Promise<Action
   const result = { ...answerOf(decision), runId, actionId: log.id, repeated: false, dryRun: options.dryRun ?? false };
   if (result.dryRun) return result;
   const send: Parameters<typeof writeAfterEnd>[1]["send"] = (operation) => sendSafely(store, operation);
-  const written = await writeAfterEnd(store, { id: runId, epoch: run.epoch, send, decide, log });
+  const written = await writeAfterEnd(store, { id: runId, send, decide, log });
   // The run was retried meanwhile, with the step still unknown.
   return written === "retried" ? await sendToRun(store, decision) : result;
 }

@@ -34,7 +34,7 @@ export class ReplayCheck {
   readonly #rehearse: Rehearse;
   /** Requests and deliveries of the journal, kept here so that the check does not read the store. */
   readonly #events: Event[] = [];
-  readonly #journaled: Pick<History, "accepted" | "renewals" | "lineage">;
+  readonly #journaled: Pick<History, "accepted" | "renewals" | "retries" | "retries" | "lineage">;
   #isFirst: boolean;
   /** Number of events that the last check covered. */
   #seen: number;
@@ -44,9 +44,9 @@ export class ReplayCheck {
     this.#run = run;
     this.#input = input;
     this.#rehearse = rehearse;
-    const { accepted, renewals, lineage } = history;
+    const { accepted, renewals, retries, lineage } = history;
     // A copy, because a lineage is used up by the replay of its run.
-    this.#journaled = { accepted, renewals, lineage: lineage.copy() };
+    this.#journaled = { accepted, renewals, retries, lineage: lineage.copy() };
     this.#events.push(...history.requests.values(), ...history.deliveries);
     // A run with a journal has already been replayed.
     this.#isFirst = this.#events.length === 0;

@@ -18,6 +18,8 @@ import { withoutRetried } from "./retries.js";
 export interface EndedJournal {
   /** False if the run was retried since: it goes on, and only its owner writes. */
   readonly hasEnded: boolean;
+  /** Epoch of the entry with the end. It is a later one if the run was retried and has ended again. */
+  readonly epoch: number;
   /** Number of the last entry. */
   readonly last: number;
   /** Step calls whose outcome is unknown, with the attempt. */
@@ -34,11 +36,14 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const entries = new Map<number, string>();
   const doubts = new Map<string, number>();
   const all: Event[] = [];
+  let epoch = 0;
   for (let page = -1; page !== entries.size; ) {
     page = entries.size;
-    for (const { seq, events } of await store.runs.journal(run, entries.size, pageMax)) {
+    for (const { seq, events, epoch: of } of await store.runs.journal(run, entries.size, pageMax)) {
       entries.set(seq, events);
-      all.push(...decodeEvents(events));
+      const decoded = decodeEvents(events);
+      if (decoded.some(({ type }) => type === "end")) epoch = of;
+      all.push(...decoded);
     }
   }
   const events = withoutRetried(all);
@@ -47,7 +52,7 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const late = end < 0 ? [] : events.slice(end + 1);
   const hasEntry: EndedJournal["hasEntry"] = ({ seq, events }) =>
     seq === undefined ? [...entries.values()].includes(events) : entries.get(seq) === events;
-  return { hasEnded: end >= 0, last: entries.size, doubts, late, hasEntry };
+  return { hasEnded: end >= 0, epoch, last: entries.size, doubts, late, hasEntry };
 }
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
@@ -58,7 +63,6 @@ function noteDoubt(doubts: Map<string, number>, event: Event): void {
 
 interface Writing {
   readonly id: string;
-  readonly epoch: number;
   /** Sends the write; undefined if it was given up. */
   readonly send: (operation: AppendLate) => Promise<RunAnswer | undefined>;
   /** False if the run was purged and another run may have its id. Default: always true. */
@@ -74,7 +78,7 @@ interface Writing {
  * written. Resolutions that operators sent before the end are written first, as an entry of their own: their mail was accepted, and the run ended
  * without reading it.
  */
-export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
+export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
   let mine: string | undefined;
   for (;;) {
     const journal = await readEnded(store, id).catch((error: unknown) => {
@@ -93,15 +97,23 @@ export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, dec
     const written = encodeEvents(events);
     if (own !== undefined) mine = written;
     const logged = own === undefined || log === undefined ? {} : { log };
-    const answer = await send({ verb: "appendLate", id, epoch, seq: journal.last + 1, events: written, unsettled: doubts.size, ...logged });
+    const answer = await send({
+      verb: "appendLate",
+      id,
+      epoch: journal.epoch,
+      seq: journal.last + 1,
+      events: written,
+      unsettled: doubts.size,
+      ...logged,
+    });
     if (own !== undefined && answer?.kind === "appended") return true;
     if (answer?.kind !== "appended" && answer?.kind !== "overtaken") return false;
   }
 }
 
 /** Records resolutions that operators sent before a run was ended without its code. If this process dies before that, the mail stays in the store. */
-export async function recordAccepted(store: Store, { id, epoch }: Pick<RunRecord, "id" | "epoch">): Promise<void> {
-  await writeAfterEnd(store, { id, epoch, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
+export async function recordAccepted(store: Store, { id }: Pick<RunRecord, "id">): Promise<void> {
+  await writeAfterEnd(store, { id, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
 }
 
 /** Resolutions that the run has not read: the first one for each attempt whose outcome is unknown. */

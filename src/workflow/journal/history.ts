@@ -42,6 +42,8 @@ export class History {
   readonly renewals = new Map<string, number>();
   /** What the last retry has continued. Undefined: the run was never retried. */
   retried: readonly string[] | undefined;
+  /** Number of retries. */
+  retries = 0;
   /** The runs from which the beginning was copied. */
   lineage = new Lineage();
   /** When the code started: the first event of the first entry has this time. */
@@ -64,10 +66,11 @@ export class History {
   }
 
   /** A history of requests and deliveries, including some that are not written yet, of a run whose journal `of` has been read. */
-  static of(events: readonly Event[], of: Pick<History, "accepted" | "renewals" | "lineage">): History {
+  static of(events: readonly Event[], of: Pick<History, "accepted" | "renewals" | "retries" | "lineage">): History {
     const history = new History([]);
     history.#read(events);
     for (const [id, n] of of.renewals) history.renewals.set(id, n);
+    history.retries = of.retries;
     history.lineage = of.lineage.copy();
     // The first event gets the start time of the code only when its entry is written.
     history.startedAt = undefined;
@@ -152,6 +155,7 @@ export class History {
   /** The retried steps have all their retries again. */
   #noteRetry(retry: Retry): void {
     this.retried = retry.cuts;
+    this.retries += 1;
     for (const id of retry.renewed) this.renewals.set(id, (this.renewals.get(id) ?? 0) + 1);
     for (const id of retry.cuts) this.attempts.get(id)?.push(retry);
   }

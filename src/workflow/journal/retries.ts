@@ -52,8 +52,12 @@ export function requestedAfter(events: readonly Event[], cut: number): ReadonlyS
   return after;
 }
 
+function isAbandoned(event: Event): boolean {
+  return event.type === "fail" && event.how === "abandoned";
+}
+
 function isDropped(event: Event, isAfterCut: boolean, dropped: ReadonlySet<string>): boolean {
-  if (event.type === "fail" && event.how === "abandoned") return true;
+  if (isAbandoned(event)) return true;
   if (!isAfterCut || !("id" in event)) return false;
   if (event.type === "drop") return true;
   // A body that aborts a controller of the code does so under the id of its step.
@@ -87,14 +91,17 @@ export function entriesWithoutRetried(entries: readonly (readonly Event[])[]): E
 
 /**
  * From which delivery on the code may make requests that the journal does not have, although the journal has more deliveries for it: from the cut of a
- * retry on, until the first request after the retry. The deliveries after a cut were recorded while the code went another way. Undefined: from none.
+ * retry on, until the first request after the retry. The deliveries after a cut were recorded while the code went another way, and those after the end
+ * of the run were not given to the code, which may go on from where it threw. Undefined: from none.
  */
 export function looseSinceRetry(events: readonly Event[]): number | undefined {
   const lastRequest = events.findLastIndex(isRequest);
   const starts = events.flatMap((event, i) => {
     if (i < lastRequest || event.type !== "retry") return [];
     const before = withoutRetried(events.slice(0, i));
-    return [before.slice(0, cutOf(before, event.cuts)).filter(isDelivery).length];
+    const end = before.findLastIndex(({ type }) => type === "end");
+    const given = before.slice(0, Math.min(cutOf(before, event.cuts), end));
+    return [given.filter((each) => isDelivery(each) && !isAbandoned(each)).length];
   });
   return starts.length === 0 ? undefined : Math.min(...starts);
 }

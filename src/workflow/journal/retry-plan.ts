@@ -37,10 +37,15 @@ interface RetryRequest {
   readonly calls?: readonly string[] | undefined;
   /** What began after the cut and may be dropped all the same: ids of requests. */
   readonly force?: readonly string[] | undefined;
+  /** Hooks with a payload that is not in the journal: its sender knows that it was accepted. */
+  readonly unread?: ReadonlySet<string>;
 }
 
 /** Plans a retry by the journal of a run that has failed. Does no I/O. */
-export function planRetry(journal: readonly Event[], { at, calls, force = [] }: RetryRequest): RetryPlan | RetryRefusal {
+export function planRetry(
+  journal: readonly Event[],
+  { at, calls, force = [], unread = new Set() }: RetryRequest,
+): RetryPlan | RetryRefusal {
   const events = withoutRetried(journal);
   const failed = events.filter(isFinalFailure);
   const cuts = calls ?? failed.map(({ id }) => id);
@@ -49,7 +54,7 @@ export function planRetry(journal: readonly Event[], { at, calls, force = [] }: 
   if (wrong.length > 0) return { because: "notFailed", ids: wrong };
   const cut = cutOf(events, cuts);
   const dropped = requestedAfter(events, cut);
-  const begun = begunAmong(events, dropped);
+  const begun = begunAmong(events, dropped, unread);
   const refused = begun.filter((id) => !force.includes(id));
   if (refused.length > 0) return { because: "begunAfter", ids: refused };
   const unknown = unknownAmong(events, dropped);
@@ -71,11 +76,12 @@ function runsOf(events: readonly Event[], request: string): string[] {
 }
 
 /** Requests that have had an effect: steps that began, child runs, and hooks with a payload. */
-function begunAmong(events: readonly Event[], requests: ReadonlySet<string>): string[] {
+function begunAmong(events: readonly Event[], requests: ReadonlySet<string>, unread: ReadonlySet<string>): string[] {
   const begun = new Set<string>();
   for (const event of events) {
     if (!("id" in event) || !requests.has(event.id)) continue;
     if ((event.type === "step" && event.attempt > 0) || event.type === "child" || event.type === "got") begun.add(event.id);
+    if (event.type === "hook" && unread.has(event.id)) begun.add(event.id);
   }
   return [...begun];
 }

@@ -6,6 +6,7 @@ interface Journaled {
   readonly pausedFrom: number | undefined;
   readonly looseFrom: number | undefined;
   readonly renewals: ReadonlyMap<string, number>;
+  readonly retries: number;
 }
 
 /**
@@ -20,15 +21,18 @@ export class Replay {
   readonly #looseFrom: number;
   /** How often requests were renewed by retries: see `renewedId`. */
   readonly renewals: ReadonlyMap<string, number>;
+  /** How often the run was retried. */
+  readonly retries: number;
   #pausedFrom: number;
   #delivered = 0;
 
-  constructor({ requests, deliveries, pausedFrom, looseFrom, renewals }: Journaled) {
+  constructor({ requests, deliveries, pausedFrom, looseFrom, renewals, retries }: Journaled) {
     this.#pausedFrom = pausedFrom ?? Number.POSITIVE_INFINITY;
     this.#requests = requests;
     this.#deliveries = deliveries;
     this.#looseFrom = looseFrom ?? Number.POSITIVE_INFINITY;
     this.renewals = renewals;
+    this.retries = retries;
   }
 
   /** The journal has this request, and the code has not made it again yet. */

@@ -12,11 +12,17 @@ interface StreamingRun {
   readonly store: Store;
   now(): number;
   readonly requests: Requests;
+  readonly replay: { readonly retries: number };
   readonly draft: Pick<Draft, "writeChunks">;
 }
 
-/** The writer id of workflow code. No step call has this id. */
-const writer = "run";
+/**
+ * The writer id of workflow code. No step call has this id. After a retry it is another one: what the code wrote after the cut stays in the stream, and a chunk with
+ * the same writer and count would be taken for a repetition.
+ */
+function writerOf({ retries }: StreamingRun["replay"]): string {
+  return retries === 0 ? "run" : `run~${retries}`;
+}
 
 /**
  * Writes of workflow code to streams. They are journaled requests: the chunks are committed together with the journal entry,
@@ -38,15 +44,15 @@ export class RunStreams implements StreamTarget {
     checkCount(store, stream, n);
     const kept = chunkValue(store, value);
     this.#counts.set(stream, n + 1);
-    return this.#ask({ stream, writer, n, attempt: 1, ...kept });
+    return this.#ask({ stream, writer: writerOf(this.#run.replay), n, attempt: 1, ...kept });
   }
 
   end(stream: string): Promise<void> {
-    return this.#end({ stream, writer, n: endCount, attempt: 1, kind: "end", data: null });
+    return this.#end({ stream, writer: writerOf(this.#run.replay), n: endCount, attempt: 1, kind: "end", data: null });
   }
 
   abort(stream: string, reason: unknown): Promise<void> {
-    return this.#end({ stream, writer, n: endCount, attempt: 1, kind: "error", data: encodeError(reason) });
+    return this.#end({ stream, writer: writerOf(this.#run.replay), n: endCount, attempt: 1, kind: "error", data: encodeError(reason) });
   }
 
   async #end(chunk: Chunk): Promise<void> {

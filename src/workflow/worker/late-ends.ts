@@ -68,7 +68,7 @@ export class LateEnds {
     void body.outcome.then((outcome) => {
       if (!this.#followed.delete(body) || this.#stopped.signal.aborted) return;
       const event = lateVerdict(body, outcome, this.#host.now());
-      this.#write(run, (journal) => (isOpen(body, journal) ? [event] : undefined), event);
+      this.#write(run, (journal) => (isOpen(body, run, journal) ? [event] : undefined), event);
     });
   }
 
@@ -83,12 +83,11 @@ export class LateEnds {
 
   #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined, verdict?: Event): void {
     const { store } = this.#host;
-    const { id, epoch, entry } = run;
+    const { id, entry } = run;
     const { signal } = this.#stopped;
     const write = async () => {
       const written = await writeAfterEnd(store, {
         id,
-        epoch,
         send: async (operation) => {
           const answer = await this.#host.commit(operation, () => !signal.aborted);
           if (answer?.kind !== "refused") return answer;
@@ -137,7 +136,11 @@ export class LateEnds {
   }
 }
 
-/** False if an operator was faster. */
-function isOpen({ id, attempt, inDoubt }: LateBody, { doubts, late }: EndedJournal): boolean {
-  return inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
+/**
+ * False if an operator was faster, or the run was retried since and has ended again: then the attempt has lapsed, unless its outcome is
+ * still unknown.
+ */
+function isOpen({ id, attempt, inDoubt }: LateBody, { epoch }: EndedRun, journal: EndedJournal): boolean {
+  if (inDoubt || journal.epoch !== epoch) return journal.doubts.get(id) === attempt;
+  return !journal.late.some((event) => "id" in event && event.id === id);
 }

@@ -69,7 +69,7 @@ onStores("cancel", everyStore, (test) => {
     const { store } = await scene.work();
     const run = await start(code, [], { store });
     await until("it waits for all of them", async () => (await story(store, run.id)).some((line) => line.startsWith("fail failing")));
-    expect(await run.cancel({ reason: "changed my mind" })).toEqual({ state: "requested", noWorker: false });
+    expect(await run.cancel({ reason: "changed my mind" })).toMatchObject({ state: "requested", noWorker: false });
     await expect(run.returnValue).rejects.toThrow(RunCancelledError);
     const plain = ["CANCELLED", "changed my mind", false];
     expect(seen).toEqual([[plain, plain, ["CANCELLED", "changed my mind", true], plain]]);
@@ -271,9 +271,9 @@ onStores("cancel", everyStore, (test) => {
     expect(await story(store, run.id)).toEqual(["sleep sleep#0", "stop run", "cancel run", "end cancelled"]);
     await worker.stop();
     const pending = await start(code, [], { store: await scene.open() });
-    expect(await pending.cancel()).toEqual({ state: "ended", noWorker: true });
+    expect(await pending.cancel()).toMatchObject({ state: "ended", noWorker: true });
     expect(await pending.status).toBe("cancelled");
-    expect(await pending.cancel()).toEqual({ state: "ended", noWorker: false });
+    expect(await pending.cancel()).toMatchObject({ state: "ended", noWorker: false });
     expect(cleanups).toBe(0);
   });
 

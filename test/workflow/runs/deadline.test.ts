@@ -73,7 +73,7 @@ onStores("deadline", everyStore, (test) => {
     const { store } = await scene.work();
     const run = await start(code, [], { store, timeoutMs: 1200 });
     await until("it waits", async () => (await story(store, run.id)).includes("hook hook#0"));
-    expect(await run.pause()).toEqual({ state: "paused" });
+    expect(await run.pause()).toMatchObject({ state: "paused" });
     await untilStatus(store, run.id, "paused");
     expect((await store.runs.read(run.id))?.wakeAt).toBe((await run.deadlineAt)?.getTime());
     expect(seen).toEqual([]);
@@ -129,7 +129,7 @@ describe("in virtual time", () => {
     await t.waitForSleep(run);
     const pausing = run.pause();
     await t.settle();
-    expect(await pausing).toEqual({ state: "paused" });
+    expect(await pausing).toMatchObject({ state: "paused" });
     await t.advance("10d");
     expect(await run.status).toBe("paused");
     await run.cancel({ reason: "test", cleanupMs: 60_000 });

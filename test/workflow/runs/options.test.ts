@@ -254,7 +254,7 @@ test("run.wakeUp refuses a misspelt option instead of ending all sleeps; run.can
   await expect(run.wakeUp(["sleep#0"] as never)).rejects.toThrow("is not an option");
   await expect(run.cancel({ reson: "x" } as never)).rejects.toThrow('run.cancel: reson: is not an option; did you mean "reason"?');
   await expect(run.cancel({ cleanupMs: -1 })).rejects.toThrow("cleanupMs: must be a whole number");
-  await expect(run.cancel({ reason: "" })).rejects.toThrow("reason: must be a non-empty string");
+  await expect(run.cancel({ reason: "" })).rejects.toThrow("reason: must be a text of 1 to 2000 characters");
   await expect(run.pause({ wait: 1 } as never)).rejects.toThrow('run.pause: wait: is not an option; did you mean "waitMs"?');
   await worker.tick();
   expect(await run.sleeps).toHaveLength(2);

@@ -54,7 +54,7 @@ onStores("pause", everyStore, (test) => {
     const { store, worker } = await scene.work();
     const run = await start(code, [], { store });
     await called.opened;
-    expect(await run.pause()).toEqual({ state: "paused" });
+    expect(await run.pause()).toMatchObject({ state: "paused" });
     expect(await run.status).toBe("running");
     release.open();
     await untilStatus(store, run.id, "paused");
@@ -80,7 +80,7 @@ onStores("pause", everyStore, (test) => {
     const { store, worker } = await scene.work();
     const run = await start(code, [], { store });
     await until("it waits", async () => (await run.sleeps).length > 0);
-    expect(await run.pause()).toEqual({ state: "paused" });
+    expect(await run.pause()).toMatchObject({ state: "paused" });
     await untilStatus(store, run.id, "paused");
     for (const payload of ["one", "two"]) await resumeHook(token, payload, { store });
     const epoch = (await store.runs.read(run.id))?.epoch;
@@ -112,7 +112,7 @@ onStores("pause", everyStore, (test) => {
     const { store } = await scene.work();
     const run = await start(code, [], { store });
     await until("it has failed", async () => (await story(store, run.id)).some((line) => line.startsWith("fail")));
-    expect(await run.pause()).toEqual({ state: "paused" });
+    expect(await run.pause()).toMatchObject({ state: "paused" });
     await untilStatus(store, run.id, "paused");
     const outside = await scene.open();
     const clock = workflow(scene.name("clock"), async () => await sleep(300));
@@ -124,7 +124,7 @@ onStores("pause", everyStore, (test) => {
     // A run that no worker has: paused before its first step begins.
     const name = scene.name("later");
     const pending = await start({ workflowId: name }, [], { store: outside });
-    expect(await pending.pause({ waitMs: 0 })).toEqual({ state: "requested" });
+    expect(await pending.pause({ waitMs: 0 })).toMatchObject({ state: "requested" });
     workflow(name, fresh as () => Promise<void>);
     await untilStatus(store, pending.id, "paused");
     expect(calls).toHaveLength(2);
@@ -172,7 +172,7 @@ onStores("pause", everyStore, (test) => {
     await called.opened;
     const outside = await scene.open();
     const run = getRun(id, { store: outside });
-    expect(await run.pause()).toEqual({ state: "paused" });
+    expect(await run.pause()).toMatchObject({ state: "paused" });
     doomed.die();
     await scene.work({ leaseMs: shortMs }, outside);
     await untilStatus(outside, id, "paused");
@@ -219,7 +219,7 @@ onStores("pause", everyStore, (test) => {
     await worker.stop();
     const outside = await scene.open();
     const same = getRun(run.id, { store: outside });
-    expect(await same.pause({ waitMs: 0 })).toEqual({ state: "requested" });
+    expect(await same.pause({ waitMs: 0 })).toMatchObject({ state: "requested" });
     await same.resume();
     await scene.work({}, outside);
     await resumeHook(token, "payload", { store: outside });
@@ -259,7 +259,7 @@ onStores("a paused run whose process dies at every commit", ["memory", "sqlite"]
         void died.then(async () => void (await scene.work({ leaseMs: shortMs, workflows: [code] }, outside)));
         const run = getRun(id, { store: outside });
         await until("its steps have begun", async () => (await readJournal(id, { store: outside })).some(({ type }) => type === "step"));
-        expect(await run.pause()).toEqual({ state: "paused" });
+        expect(await run.pause()).toMatchObject({ state: "paused" });
         release.open();
         await untilStatus(outside, id, "paused");
         expect(provider.keys().filter((key) => key.startsWith("after"))).toEqual([]);

@@ -1,10 +1,10 @@
 import { assert } from "../../errors/errors.js";
 import type { Entry, RunAnswer, StartRun } from "../operation.js";
-import type { RunRecord } from "../run.js";
+import { hasEnded, type RunRecord } from "../run.js";
 import { changeHooks, conflictsAfter } from "./hooks.js";
 import { sendMail } from "./send.js";
 import type { RunTable } from "./table.js";
-import { writeThen } from "./then.js";
+import { childKey, reportEnd, writeThen } from "./then.js";
 import { changeStreams, putChunks } from "./write.js";
 
 /** Creates a run. A creator that sends its start again after a lost reply finds its own run; any other creator gets the answer "exists". */
@@ -60,13 +60,29 @@ function newRun(start: StartRun, now: number): RunRecord {
 }
 
 /**
+ * A run with the id of the child may have ended before: that of an earlier run with the parent's id, which was deleted, or one whose request a retry has
+ * renewed. Then no end will report it.
+ */
+function startChild(table: RunTable, parent: string, child: StartRun): void {
+  const answer = startRun(table, child);
+  if (answer.kind !== "exists" || answer.run.parent !== parent || !hasEnded(answer.run.status)) return;
+  const [first, again] = childKeys(child);
+  reportEnd(table, { ...answer.run, parent }, table.hasMail(parent, first) ? again : first);
+}
+
+/** Keys of the mail that can report the end of a child: of its end, and if that was read before, when it is started again. */
+export function childKeys({ id, creator }: Pick<StartRun, "id" | "creator">): readonly [first: string, again: string] {
+  return [childKey(id), `${childKey(id)}\0${creator}`];
+}
+
+/**
  * Writes everything that belongs to an entry, after its fence has passed. The run itself comes last: a child that ends at once has sent
  * its mail by then, and a release must see that mail. In this file because the two functions call each other: an entry starts children, and
  * a start may have a first entry.
  */
 export function followEntry(table: RunTable, id: string, entry: Entry): void {
   changeHooks(table, id, entry.hooks);
-  for (const child of entry.children) startRun(table, child);
+  for (const child of entry.children) startChild(table, id, child);
   changeStreams(table, id, entry);
   for (const mail of entry.outgoing ?? []) sendMail(table, mail);
   writeThen(table, id, entry);

@@ -40,8 +40,20 @@ function end(
   table.changeRun(run.id, { ...taken, ...why, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
   table.removeHooks(run.id);
   if (run.parent === null) return;
+  reportEnd(table, { id: run.id, parent: run.parent, status, output }, childKey(run.id));
+}
+
+/**
+ * Tells the parent how its child has ended. A parent that has failed gets the mail, too: if it is retried, it still waits for
+ * children that ended meanwhile.
+ */
+export function reportEnd(
+  table: RunTable,
+  { id, parent, status, output }: { readonly id: string; readonly parent: string; readonly status: string; readonly output: string | null },
+  key: string,
+): void {
   const payload = JSON.stringify([status, output]);
-  sendMail(table, { to: { run: run.parent }, kind: "child", about: run.id, payload, key: childKey(run.id) });
+  sendMail(table, { to: { run: parent }, kind: "child", about: id, payload, key, mayHaveFailed: true });
 }
 
 /** The mail key for the end of a child. */

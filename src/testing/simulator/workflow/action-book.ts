@@ -6,6 +6,7 @@ import { PromiseBroken } from "../observer.js";
 interface Asked {
   readonly action: string;
   readonly run: string;
+  readonly force: readonly string[];
   readonly answers: ActionResult[];
   refusals: number;
   /** Requests without an answer: they may still be done. */
@@ -30,8 +31,8 @@ export class ActionBook {
     return `action ${this.#asked.size + 1}`;
   }
 
-  ask(id: string, action: string, run: string): void {
-    this.#asked.set(id, { action, run, answers: [], refusals: 0, lost: 0 });
+  ask(id: string, action: string, run: string, force: readonly string[] = []): void {
+    this.#asked.set(id, { action, run, force, answers: [], refusals: 0, lost: 0 });
   }
 
   /** True if this is the first answer. */
@@ -46,6 +47,10 @@ export class ActionBook {
     if (!answer.dryRun && asked.answers.filter(({ repeated }) => !repeated).length > 1)
       throw new PromiseBroken(`${id} (${asked.action}): two requests were both the first`);
     return asked.answers.length === 1;
+  }
+
+  forceOf(id: string): readonly string[] {
+    return this.#asked.get(id)?.force ?? [];
   }
 
   lose(id: string): void {

@@ -1,10 +1,15 @@
-import { InvalidInputError } from "../../../core/errors/errors.js";
 import { decode, encode } from "../../../core/values/codec.js";
 import { decodeError } from "../../../core/values/stored-error.js";
 import { getRun, resumeHook } from "../../../workflow/client/api.js";
 import type { Run } from "../../../workflow/client/run-handle.js";
 import { start } from "../../../workflow/client/start.js";
-import { HookNotFoundError, RunCancelledError, RunFailedError, RunNotFoundError } from "../../../workflow/define/errors.js";
+import {
+  ActionRefusedError,
+  HookNotFoundError,
+  RunCancelledError,
+  RunFailedError,
+  RunNotFoundError,
+} from "../../../workflow/define/errors.js";
 import { type Customer, persist } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import type { WorkflowHost } from "./fleet.js";
@@ -78,7 +83,7 @@ async function pauseFor({ world, plan }: WorkflowSimulation, run: Run): Promise<
     await run.resume();
   } catch (error) {
     // The run has ended.
-    if (!InvalidInputError.is(error)) throw error;
+    if (!ActionRefusedError.is(error)) throw error;
   }
 }
 

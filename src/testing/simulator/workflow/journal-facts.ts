@@ -37,6 +37,8 @@ interface HookFacts {
   open: boolean;
   /** Mail up to this number was for an earlier hook with this id, which a retry has dropped. */
   readonly after: number;
+  /** The retry was forced: payloads to the earlier hook may be missing. */
+  readonly mayForget: boolean;
 }
 
 interface ChildEnd {
@@ -52,6 +54,8 @@ interface Reopening {
   readonly events: readonly Event[];
   readonly mail: readonly Mail[];
   readonly now: number;
+  /** What the operator has listed as to be forgotten. */
+  readonly force: readonly string[];
 }
 
 /** The state that a journal describes so far. Each new entry is checked against the earlier ones. */
@@ -109,16 +113,24 @@ export class JournalFacts {
   }
 
   /** An operator has retried the run. The first event is the retry; with a result for the failed step, that follows. */
-  reopen({ seq, events, mail, now }: Reopening): void {
+  reopen({ seq, events, mail, now, force }: Reopening): void {
     const [retry, ...more] = events;
     if (retry?.type !== "retry") return this.#broken(`goes on without a "retry" event`);
     if (!this.over) this.#broken("was retried, but it had not ended");
     this.#former.push({ last: seq - 1, deliveries: this.deliveries });
-    this.#applyRetry(retry);
+    const hooks = [...this.#hooks].filter(([id, { after }]) =>
+      mail.some(({ kind, about, seq: no }) => kind === "hook" && about === id && no > after),
+    );
+    const dropped = this.#applyRetry(retry);
+    const begun = [...this.retired.keys(), ...hooks.map(([id]) => id)].filter((id) => dropped.has(id));
+    const unforced = begun.filter((id) => !force.includes(id));
+    if (unforced.length > 0) this.#broken(`the retry drops ${unforced}, which the operator has not listed`);
+    // Payloads that the run had not read are forgotten, unless the code creates the hook again before it reads its mail.
+    for (const [id] of hooks) if (dropped.has(id)) this.#hooks.set(id, { ...(this.#hooks.get(id) as HookFacts), mayForget: true });
     for (const event of more) this.#note({ event, entry: seq, consumedBefore: this.consumed }, { mail, now, hasEndedAs: () => true });
   }
 
-  #applyRetry(retry: Retry): void {
+  #applyRetry(retry: Retry): ReadonlySet<string> {
     const { kept, dropped } = afterRetry(this.#noted, retry);
     const begun = [...dropped].filter(
       (id) => (this.steps.get(id)?.attempts ?? 0) > 0 || this.#noted.some(({ event }) => event.type === "child" && event.id === id),
@@ -140,6 +152,7 @@ export class JournalFacts {
     this.#noted = [];
     for (const each of kept) this.#note(each, { mail: [], now: 0, hasEndedAs: () => true });
     this.#isCopying = wasCopying;
+    return dropped;
   }
 
   /** Tokens of hooks that the code can get payloads from, as far as the journal knows. */
@@ -200,7 +213,7 @@ export class JournalFacts {
         return;
       }
       case "hook":
-        this.#hooks.set(event.id, { token: event.token, got: [], open: true, after: this.#hooks.get(event.id)?.after ?? 0 });
+        this.#hooks.set(event.id, { after: 0, mayForget: false, ...this.#hooks.get(event.id), token: event.token, got: [], open: true });
         return;
       case "got":
         return this.#applyPayload(event.id, event.payload, mail);
@@ -296,6 +309,7 @@ export class JournalFacts {
     const before = hook.got.at(-1);
     if (before !== undefined && numberOf(payload) <= numberOf(before)) this.#broken(`${id} received ${payload} after ${before}`);
     hook.got.push(payload);
+    if (hook.mayForget) return;
     if (sent.payload !== payload) this.#broken(`${id} received ${payload}, but the next payload is ${sent.payload}`);
     if (sent.seq > this.consumed) this.#broken(`${id} received mail ${sent.seq}, but the entry consumed only mail up to ${this.consumed}`);
   }
@@ -305,8 +319,8 @@ export class JournalFacts {
     if (this.#parked) return;
     for (const { kind, about, seq, payload } of mail) if (kind === "resolve" && seq <= this.consumed) this.#mustBeResolved(about, payload);
     if (this.over) return;
-    for (const [id, { got, open, after }] of this.#hooks) {
-      if (!open) continue;
+    for (const [id, { got, open, after, mayForget }] of this.#hooks) {
+      if (!open || mayForget) continue;
       const consumed = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq > after && seq <= this.consumed).length;
       if (consumed !== got.length) this.#broken(`${id} received ${got.length} of its ${consumed} consumed payloads`);
     }

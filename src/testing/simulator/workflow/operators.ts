@@ -18,6 +18,7 @@ import type { WorkflowSimulation } from "./simulation.js";
 interface Action {
   readonly name: string;
   readonly run: KnownRun;
+  readonly force?: readonly string[];
   readonly send: (options: ActionOptions) => Promise<ActionResult>;
   /** Called when the action is known to be done. */
   readonly onDone?: () => void;
@@ -72,9 +73,9 @@ async function perform(simulation: WorkflowSimulation, action: Action): Promise<
   actions.verify();
 }
 
-function newId({ actions }: WorkflowSimulation, { name, run }: Action): string {
+function newId({ actions }: WorkflowSimulation, { name, run, force }: Action): string {
   const id = actions.newId();
-  actions.ask(id, name, run.id);
+  actions.ask(id, name, run.id, force);
   return id;
 }
 
@@ -151,9 +152,10 @@ function retry({ world, memory }: WorkflowSimulation, run: KnownRun): Action {
   const named = random.chance(0.2)
     ? { steps: failures.filter(() => random.chance(0.6)).map(({ id }) => (random.chance(0.5) ? id : stepIdIn(run, id))) }
     : {};
-  const of = (more: object): Action => ({
+  const of = (more: { readonly steps?: readonly string[]; readonly force?: readonly string[]; readonly dryRun?: boolean }): Action => ({
     name: "retry",
     run,
+    ...(more.force ? { force: more.force } : {}),
     send: (options) => retryRun(run.id, { ...options, ...named, ...more }),
     after: (refusal) => {
       if (!(refusal instanceof ActionRefusedError) || memory.runs.get(run.id)?.status !== "failed") return undefined;
@@ -180,7 +182,12 @@ function resolve(simulation: WorkflowSimulation, run: KnownRun): Action | undefi
     name: "resolve",
     run,
     send: (options) => resolveStep({ ...options, runId: run.id, stepId: stepIdIn(run, id), attempt }, how),
-    onDone: () => void simulation.resolutions.set(`${run.id} ${id} attempt ${attempt} ${run.incarnation}`, { run, id, attempt }),
+    onDone: () =>
+      void simulation.resolutions.set(`${run.id} ${id} attempt ${attempt} by ${run.journal.retries} ${run.incarnation}`, {
+        run,
+        id,
+        attempt,
+      }),
   };
 }
 

@@ -77,7 +77,7 @@ function mayMeetOperators(error: unknown): boolean {
 
 function noteSuccess({ observer, resolutions }: WorkflowSimulation, doubt: Doubt): void {
   const { run, id, attempt } = doubt;
-  const key = `${run.id} ${id} attempt ${attempt}${run.incarnation === 0 ? "" : `, ${run.incarnation} runs deleted`}`;
+  const key = `${run.id} ${id} attempt ${attempt} after ${run.journal.retries} retries${run.incarnation === 0 ? "" : `, ${run.incarnation} runs deleted`}`;
   observer.guard(() => {
     if (resolutions.has(key)) throw new PromiseBroken(`${key}: two operators both resolved it`);
   });

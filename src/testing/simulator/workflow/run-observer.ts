@@ -68,6 +68,8 @@ export interface RunObserverOptions {
   readonly now: () => number;
   readonly memory: MemoryRuns;
   readonly nameOf: (owner: string | null) => string;
+  /** What an operator has listed as to be forgotten, by the id of the action. */
+  readonly forceOf: (action: string) => readonly string[];
   readonly mayDiverge: (owner: string, run: string) => boolean;
 }
 
@@ -178,7 +180,7 @@ export class RunObserver extends Witness {
       case "remove":
         return this.#removed(this.#known(id));
       case "reopen":
-        return this.#reopened(this.#known(id), change);
+        return this.#reopened(this.#known(id), change, this.#options.forceOf(log.id));
     }
   }
 
@@ -188,7 +190,11 @@ export class RunObserver extends Witness {
     if (events.length === 0) return this.#created(start);
     if (fork?.type !== "fork") throw new PromiseBroken(`${start.id}: the first entry of a fork does not end with "fork"`);
     const copied = new Set(events.flatMap((event) => (isRequest(event) ? [event.id] : [])));
-    this.#created(start, { run: original, copied, sameKeys: fork.sameKeys });
+    let executedBy: KnownRun | undefined = original;
+    while (executedBy !== undefined && executedBy.id !== fork.run) executedBy = executedBy.origin?.run;
+    if (executedBy === undefined)
+      throw new PromiseBroken(`${start.id}: is called a fork of ${fork.run}, which is no ancestor of ${original.id}`);
+    this.#created(start, { run: executedBy, copied, sameKeys: fork.sameKeys });
   }
 
   #removed(run: KnownRun): void {
@@ -198,14 +204,14 @@ export class RunObserver extends Witness {
     this.removed.push(run);
   }
 
-  #reopened(run: KnownRun, { seq, events, hooks }: Extract<ActionChange, { kind: "reopen" }>): void {
+  #reopened(run: KnownRun, { seq, events, hooks }: Extract<ActionChange, { kind: "reopen" }>, force: readonly string[]): void {
     const { id, entries, journal } = run;
     const now = this.#options.now();
     if (seq !== entries.length + 1) throw new PromiseBroken(`${id}: the retry is entry ${seq} and follows entry ${entries.length}`);
     if (run.ends.at(-1)?.status !== "failed") throw new PromiseBroken(`${id}: retried, but it has not failed`);
     Object.assign(run, { epoch: run.epoch + 1, ended: false, wakeAt: now, woken: false, lapsed: false, trial: untried, avoid: undefined });
     entries.push({ seq, epoch: run.epoch, at: now, events, by: "operator" });
-    journal.reopen({ seq, events: decodeEvents(events), mail: this.#mailOf(id), now });
+    journal.reopen({ seq, events: decodeEvents(events), mail: this.#mailOf(id), now, force });
     const given = hooks.map(({ add }) => add);
     const missing = journal.openTokens.filter((token) => !given.includes(token));
     if (missing.length > 0) throw new PromiseBroken(`${id}: the retry does not register the hooks ${missing} again`);

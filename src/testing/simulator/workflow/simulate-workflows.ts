@@ -138,10 +138,12 @@ function prepare(
   const ledger = createMemoryLedger(() => Math.floor(world.now() + fleet.ahead));
   const { runs: memory, now } = ledger;
   const storm: Storm = { weather: plan.weather, over: false };
+  const actions = new ActionBook(memory);
   const observer = new RunObserver({
     now,
     memory,
     nameOf: (owner) => fleet.nameOf(owner),
+    forceOf: (action) => actions.forceOf(action),
     mayDiverge: (owner, run) => fleet.mayDiverge(owner, run),
   });
   const backend = memoryBackend(ledger);
@@ -165,7 +167,6 @@ function prepare(
     retries: (run) => observer.run(run)?.journal.retries ?? 0,
   });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
-  const actions = new ActionBook(memory);
   return { world, plan, storm, memory, rows, observer, fleet, effects, refusals, watch, play, resolutions: new Map(), actions, calm };
 }
 

@@ -94,9 +94,9 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: Known
     bytesMax: Number.MAX_SAFE_INTEGER,
   });
   const chunks = kept.flatMap(({ data }) => (typeof data === "string" ? [decode(data) as SimulatedChunk] : []));
-  const check = (by: string, attempt: number, count: number, first = 0) => {
+  const check = (by: string, attempt: number, count: number) => {
     const seen = chunks.filter((chunk) => chunk.by === by).map((chunk) => `${chunk.attempt}/${chunk.i}`);
-    const due = Array.from({ length: count }, (_, i) => `${attempt}/${first + i}`);
+    const due = Array.from({ length: count }, (_, i) => `${attempt}/${i}`);
     if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: the stream has the chunks [${seen}], expected [${due}]`);
   };
   const own = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? [] : decodeEvents(events)));
@@ -104,9 +104,10 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: Known
     if (event.type === "done" && event.id.startsWith("streaming#") && event.how === undefined && event.value !== "null")
       check(event.id, event.attempt, (decode(event.value) as { chunks: number }).chunks);
   const isWrite = ({ type }: Event) => type === "write";
-  // The stream of a fork begins where the copied part of its code ends.
-  const copied = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? decodeEvents(events) : []));
-  check("run", 1, own.filter(isWrite).length, copied.filter(isWrite).length);
+  const chunksOfCode = chunks.filter(({ by }) => by === "run").map(({ i }) => i);
+  const writes = own.filter(isWrite).map((event) => Number(("id" in event ? event.id : "").split("#")[1]));
+  if (`${chunksOfCode}` !== `${writes}`)
+    throw new PromiseBroken(`${run}: the stream has the chunks [${chunksOfCode}] of the code, expected [${writes}]`);
 }
 
 /** In every execution, the code saw the outcomes that the journal has, in the same order, as far as that execution got. */

@@ -64,15 +64,21 @@ async function fork(store: Store, runId: string, options: ForkOptions & Required
   const { from, id, keys } = options;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
-  const events = await copyBefore(store, run, from);
-  const start = await startOf(store, run, { id, events, at: await timeOf(store), sameKeys: keys === "same" });
+  const { events, executedBy } = await copyBefore(store, run, from);
+  const start = await startOf(store, run, { id, events, executedBy, at: await timeOf(store), sameKeys: keys === "same" });
   const answer: Answer = { forkId: id, copied: events.length };
   return await perform({ store, action: "fork", run: runId, id, expect: {}, change: { kind: "start", start }, answer, options });
 }
 
 type Answer = Pick<ForkResult, "forkId" | "copied">;
 
-async function copyBefore(store: Store, { id }: RunRecord, from: ForkOptions["from"]): Promise<readonly Event[]> {
+/** A copy of the beginning of a journal, and the run that executed it. */
+interface Beginning {
+  readonly events: readonly Event[];
+  readonly executedBy: string;
+}
+
+async function copyBefore(store: Store, { id }: RunRecord, from: ForkOptions["from"]): Promise<Beginning> {
   const entries = (await readEntries(store, id)).map(({ seq, events }) => ({ seq, events: decodeEvents(events) }));
   const all = entries.flatMap(({ events }) => events);
   const lineage = await readLineage(store, id);
@@ -86,7 +92,9 @@ async function copyBefore(store: Store, { id }: RunRecord, from: ForkOptions["fr
   if (position === undefined) throw new InvalidInputError("from", `is not an event of run "${id}": ${JSON.stringify(from)}`);
   const copy = planFork(all.slice(0, position));
   if ("because" in copy) throw new ActionRefusedError(id, copy.because, whyNot(copy), "ids" in copy ? copy.ids : []);
-  return await withLongValues(store, id, copy);
+  // In a fork, what comes before this event is itself a copy: its UUIDs, random numbers and step ids derive from that run.
+  const fork = all.slice(position).find((event) => event.type === "fork");
+  return { events: await withLongValues(store, id, copy), executedBy: fork?.run ?? id };
 }
 
 function callNamed(events: readonly Event[], name: string, stepIdOf: (call: string) => string): string {
@@ -109,15 +117,14 @@ function whyNot(refusal: Exclude<ReturnType<typeof planFork>, readonly Event[]>)
   return `these are open at this event: ${refusal.ids.join(", ")}. The fork would have to take them over; choose an event before them, or after their end`;
 }
 
-interface Copy {
+interface Copy extends Beginning {
   readonly id: string;
-  readonly events: readonly Event[];
   readonly at: number;
   readonly sameKeys: boolean;
 }
 
 /** A start with a first entry, and without an owner: any worker claims the run. */
-async function startOf(store: Store, run: RunRecord, { id, events, at, sameKeys }: Copy): Promise<StartRun> {
+async function startOf(store: Store, run: RunRecord, { id, events, executedBy, at, sameKeys }: Copy): Promise<StartRun> {
   const input = await loadAside(store, run.id, run.input);
   const { workflow, fingerprint, retentionMs } = run;
   const start = withInputAside(
@@ -125,7 +132,7 @@ async function startOf(store: Store, run: RunRecord, { id, events, at, sameKeys 
     store.asideBytes,
   );
   if (events.length === 0) return start;
-  const { events: short, aside } = withoutLongValues([...events, { type: "fork", run: run.id, at, sameKeys }], store.asideBytes);
+  const { events: short, aside } = withoutLongValues([...events, { type: "fork", run: executedBy, at, sameKeys }], store.asideBytes);
   const chunks = aside.length > 0 ? { chunks: aside } : {};
   const then = { kind: "release", wakeAt: at, status: "running", trouble: null } as const;
   const entry = { events: encodeEvents(short), consumed: null, hooks: [], children: [], then, ...chunks };

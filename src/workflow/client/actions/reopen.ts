@@ -18,6 +18,8 @@ export interface FailedRun {
   readonly events: readonly Event[];
   /** Number of the last entry. */
   readonly seq: number;
+  /** Hooks that have got a payload which the run has not read. */
+  readonly unread: ReadonlySet<string>;
   stepIdOf(call: string): string;
 }
 
@@ -40,15 +42,17 @@ interface Reopening {
 export async function readFailedRun(store: Store, run: RunRecord): Promise<FailedRun> {
   const lineage = await readLineage(store, run.id);
   const { events, seq } = await readEvents(store, run.id);
-  return { run, events, seq, stepIdOf: (call) => lineage.stepIdOf(run.id, call) };
+  const mail = await store.runs.mail(run.id, run.consumed);
+  const unread = new Set(mail.flatMap(({ kind, about }) => (kind === "hook" && about !== null ? [about] : [])));
+  return { run, events, seq, unread, stepIdOf: (call) => lineage.stepIdOf(run.id, call) };
 }
 
 /** Plans a retry and makes the change that writes it. Throws ActionRefusedError. */
 export function reopening(store: Store, failed: FailedRun, { at, steps, force, more }: ReopenRequest): Reopening {
-  const { run, events, seq } = failed;
+  const { run, events, seq, unread } = failed;
   if (run.status !== "failed")
     throw new ActionRefusedError(run.id, "notFailed", `it is ${run.status}; only a failed run can go on from where it failed`);
-  const plan = planRetry(events, { at, calls: steps && callsOf(failed, steps), force: force && callsOf(failed, force) });
+  const plan = planRetry(events, { at, unread, calls: steps && callsOf(failed, steps), force: force && callsOf(failed, force) });
   if ("because" in plan) throw refusalOf(failed, plan);
   const { events: short, aside } = withoutLongValues([plan.retry, ...(more?.(plan) ?? [])], store.asideBytes);
   const hooks = [...plan.hooks].map(([about, hook]) => ({ about, ...registrationOf(hook) }));
