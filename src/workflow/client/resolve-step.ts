@@ -15,7 +15,7 @@ import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, 
 import { readFailedRun, reopening } from "./actions/reopen.js";
 import { timeOf } from "./actions/retry-run.js";
 import { encodeForRun } from "./kept-value.js";
-import { readAttempts } from "./read-journal.js";
+import { readAttempts, readEvents } from "./read-journal.js";
 import { sendSafely } from "./send-mail.js";
 
 /** An attempt of a step whose outcome is unknown, or that has failed for good in a failed run. */
@@ -78,7 +78,7 @@ async function resolutionOf(resolution: StepResolution, store: Store): Promise<R
   throw new InvalidInputError("resolution", 'must be { completed: value }, { failed: error } or "notApplied"');
 }
 
-interface Decision extends Required<Omit<ResolutionMail, "accept">> {
+interface Decision extends Required<Omit<ResolutionMail, "accept" | "retries">> {
   readonly runId: string;
   readonly stepId: string;
   readonly options: ActionOptions;
@@ -91,8 +91,9 @@ function answerOf({ stepId, attempt, to }: Decision): Answer {
 /** Sends the resolution as mail. The owner of the run journals the mail together with its consequences. */
 async function sendToRun(store: Store, decision: Decision): Promise<ActionResult & Answer> {
   const { runId: run, stepId, attempt, to, by, options } = decision;
-  const payload = JSON.stringify({ attempt, to, by } satisfies ResolutionMail);
-  const mail = { kind: "resolve", about: stepId, payload, key: resolutionKey(stepId, attempt) } as const;
+  const retries = await retriesOf(store, run);
+  const payload = JSON.stringify({ attempt, to, by, ...(retries > 0 ? { retries } : {}) } satisfies ResolutionMail);
+  const mail = { kind: "resolve", about: stepId, payload, key: resolutionKey(stepId, attempt, retries) } as const;
   const sent = { store, action: "resolve", run, expect: {}, change: { kind: "send", mail } as const, answer: answerOf(decision), options };
   try {
     return await perform(sent);
@@ -101,6 +102,11 @@ async function sendToRun(store: Store, decision: Decision): Promise<ActionResult
     if (error.because === "ended") return await resolveAfterEnd(store, decision);
     throw error.because === "alreadySent" ? notUnknown(decision, "another caller has resolved the step") : error;
   }
+}
+
+async function retriesOf(store: Store, run: string): Promise<number> {
+  const { events } = await readEvents(store, run);
+  return events.filter(({ type }) => type === "retry").length;
 }
 
 /** The run goes on from the failure, with the result in its place. */
@@ -130,8 +136,8 @@ async function resolveAfterEnd(store: Store, decision: Decision): Promise<Action
   if (result.dryRun) return result;
   const send: Parameters<typeof writeAfterEnd>[1]["send"] = (operation) => sendSafely(store, operation);
   const written = await writeAfterEnd(store, { id: runId, send, decide, log });
-  // The run was retried meanwhile, with the step still unknown.
-  return written === "retried" ? await sendToRun(store, decision) : result;
+  // The run was retried meanwhile: the step may still be unknown, or not.
+  return typeof written === "object" ? await resolve(store, decision) : result;
 }
 
 function notUnknown({ runId, stepId, attempt }: Decision, found: string): NotUnknownError {

@@ -18,6 +18,7 @@ interface EndingRun extends Encoder {
   readonly gone: boolean;
   readonly writer: { readonly inTransaction: boolean };
   readonly stopping: { readonly isStopping: boolean };
+  readonly mailbox: { readonly leftAside: number | undefined };
   readonly children: { cancelOwn(payload: string | null): void };
   readonly calls: {
     readonly open: ReadonlySet<StepCall>;
@@ -194,6 +195,8 @@ export class Ending {
     this.#recorded = true;
     const { status, output } = this.#result;
     if (this.#isTerminated) this.#run.children.cancelOwn(null);
+    const { leftAside } = this.#run.mailbox;
+    if (leftAside !== undefined) this.#run.record({ type: "park", at: this.#run.now(), mail: leftAside });
     this.#run.record({ type: "end", status, at: this.#run.now(), output });
   }
 

@@ -26,12 +26,17 @@ export class Mailbox {
   /** Mail that arrived before the run was live. */
   #unread: readonly Mail[];
   #heard: number;
+  /** Number of the last mail whose consequences are recorded. */
+  #taken: number;
+  readonly #wasParked: boolean;
 
   constructor(run: AddressedRun, { mail, consumed, parked }: MailboxOptions) {
     this.#run = run;
     this.#consumedBefore = consumed;
     this.#unread = mail;
     this.#heard = parked ?? consumed;
+    this.#taken = this.#heard;
+    this.#wasParked = parked !== undefined;
   }
 
   receive(mail: readonly Mail[]): void {
@@ -64,7 +69,16 @@ export class Mailbox {
 
   /** The next entry consumes this mail. The number never goes back: mail of a run that was set aside was already marked as consumed. */
   consume(seq: number): void {
+    this.#taken = Math.max(this.#taken, seq);
     this.#run.draft.consume(Math.max(seq, this.#consumedBefore));
+  }
+
+  /**
+   * The run ends. Of the mail that was marked as consumed when the run was set aside, it may not have read all: a retry reads the rest. Undefined if it has
+   * read all.
+   */
+  get leftAside(): number | undefined {
+    return this.#wasParked && this.#taken < this.#consumedBefore ? this.#taken : undefined;
   }
 
   /** Marks the mail as consumed without reading it: otherwise it would make the run due again immediately, without end. */

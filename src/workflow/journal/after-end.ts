@@ -7,7 +7,7 @@ import { encodeError } from "../../core/values/stored-error.js";
 import { decodeEvents, encodeEvents } from "./codec.js";
 import type { Event, StepDone, StepFailure } from "./event.js";
 import { readLineage } from "./lineage.js";
-import { type Resolution, resolutionIn } from "./resolution.js";
+import { type Resolution, type ResolutionMail, resolutionIn } from "./resolution.js";
 import { withoutRetried } from "./retries.js";
 
 /**
@@ -18,8 +18,10 @@ import { withoutRetried } from "./retries.js";
 export interface EndedJournal {
   /** False if the run was retried since: it goes on, and only its owner writes. */
   readonly hasEnded: boolean;
-  /** Epoch of the entry with the end. It is a later one if the run was retried and has ended again. */
-  readonly epoch: number;
+  /** How often the run was retried. */
+  readonly retries: number;
+  /** Number of the entry of the last retry; 0 if there is none. */
+  readonly retriedAt: number;
   /** Number of the last entry. */
   readonly last: number;
   /** Step calls whose outcome is unknown, with the attempt. */
@@ -36,13 +38,14 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const entries = new Map<number, string>();
   const doubts = new Map<string, number>();
   const all: Event[] = [];
-  let epoch = 0;
+  let [retries, retriedAt] = [0, 0];
   for (let page = -1; page !== entries.size; ) {
     page = entries.size;
-    for (const { seq, events, epoch: of } of await store.runs.journal(run, entries.size, pageMax)) {
+    for (const { seq, events } of await store.runs.journal(run, entries.size, pageMax)) {
       entries.set(seq, events);
       const decoded = decodeEvents(events);
-      if (decoded.some(({ type }) => type === "end")) epoch = of;
+      if (decoded.some(({ type }) => type === "retry")) retriedAt = seq;
+      retries += decoded.filter(({ type }) => type === "retry").length;
       all.push(...decoded);
     }
   }
@@ -52,7 +55,7 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const late = end < 0 ? [] : events.slice(end + 1);
   const hasEntry: EndedJournal["hasEntry"] = ({ seq, events }) =>
     seq === undefined ? [...entries.values()].includes(events) : entries.get(seq) === events;
-  return { hasEnded: end >= 0, epoch, last: entries.size, doubts, late, hasEntry };
+  return { hasEnded: end >= 0, retries, retriedAt, last: entries.size, doubts, late, hasEntry };
 }
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
@@ -73,12 +76,17 @@ interface Writing {
   readonly log?: NewLogEntry;
 }
 
+/** The run goes on, so nothing was written after its end. */
+interface Retried {
+  readonly retries: number;
+}
+
 /**
- * Writes the events of `decide` as an entry after the end. Resolves to true if this entry is in the journal; "retried": the run goes on, so nothing was
- * written. Resolutions that operators sent before the end are written first, as an entry of their own: their mail was accepted, and the run ended
+ * Writes the events of `decide` as an entry after the end. Resolves to true if this entry is in the journal, or to the number of retries if the run
+ * was retried. Resolutions that operators sent before the end are written first, as an entry of their own: their mail was accepted, and the run ended
  * without reading it.
  */
-export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
+export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, log }: Writing): Promise<boolean | Retried> {
   let mine: string | undefined;
   for (;;) {
     const journal = await readEnded(store, id).catch((error: unknown) => {
@@ -87,7 +95,7 @@ export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, lo
     });
     if (isOurs?.(journal) === false) return false;
     if (mine !== undefined && journal.hasEntry({ events: mine })) return true;
-    if (!journal.hasEnded) return "retried";
+    if (!journal.hasEnded) return { retries: journal.retries };
     const accepted = await acceptedBefore(store, id, journal);
     const own = accepted.length > 0 ? undefined : decide(journal);
     const events = own ?? accepted;
@@ -96,11 +104,15 @@ export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, lo
     for (const event of events) noteDoubt(doubts, event);
     const written = encodeEvents(events);
     if (own !== undefined) mine = written;
+    // Not the epoch of the entry with the end: another owner may have claimed the run just before the end was written.
+    const run = await store.runs.read(id);
+    if (run === undefined) return false;
+    const { epoch } = run;
     const logged = own === undefined || log === undefined ? {} : { log };
     const answer = await send({
       verb: "appendLate",
       id,
-      epoch: journal.epoch,
+      epoch,
       seq: journal.last + 1,
       events: written,
       unsettled: doubts.size,
@@ -116,15 +128,19 @@ export async function recordAccepted(store: Store, { id }: Pick<RunRecord, "id">
   await writeAfterEnd(store, { id, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
 }
 
+function isFor(mail: ResolutionMail, attempt: number, retries: number): boolean {
+  return mail.attempt === attempt && (mail.retries ?? 0) === retries;
+}
+
 /** Resolutions that the run has not read: the first one for each attempt whose outcome is unknown. */
-async function acceptedBefore(store: Store, run: string, { doubts }: EndedJournal): Promise<Event[]> {
+async function acceptedBefore(store: Store, run: string, { doubts, retries }: EndedJournal): Promise<Event[]> {
   if (doubts.size === 0) return [];
   const mail = (await store.runs.mail(run, 0)).filter(({ kind }) => kind === "resolve");
   if (mail.length === 0) return [];
   const lineage = await readLineage(store, run);
   return [...doubts].flatMap(([id, attempt]): Event[] => {
     const stepId = lineage.stepIdOf(run, id);
-    const first = mail.find(({ about, payload }) => about === stepId && resolutionIn(payload).attempt === attempt);
+    const first = mail.find(({ about, payload }) => about === stepId && isFor(resolutionIn(payload), attempt, retries));
     if (first === undefined) return [];
     const { to, by = `mail ${first.seq}` } = resolutionIn(first.payload);
     return [resolvedEvent({ id, at: first.at, attempt, to, by })];

@@ -100,7 +100,9 @@ export function looseSinceRetry(events: readonly Event[]): number | undefined {
     if (i < lastRequest || event.type !== "retry") return [];
     const before = withoutRetried(events.slice(0, i));
     const end = before.findLastIndex(({ type }) => type === "end");
-    const given = before.slice(0, Math.min(cutOf(before, event.cuts), end));
+    // Verdicts that were recorded while the run was ending were not given to the code: it has got those before its last request.
+    const last = before.slice(0, end).findLastIndex(isRequest);
+    const given = before.slice(0, Math.min(cutOf(before, event.cuts), last + 1));
     return [given.filter((each) => isDelivery(each) && !isAbandoned(each)).length];
   });
   return starts.length === 0 ? undefined : Math.min(...starts);

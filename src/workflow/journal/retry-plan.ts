@@ -59,7 +59,7 @@ export function planRetry(
   if (refused.length > 0) return { because: "begunAfter", ids: refused };
   const unknown = unknownAmong(events, dropped);
   if (unknown.length > 0) return { because: "unsettled", ids: unknown };
-  const renewed = begun.filter((id) => !isHook(events, id)).map((id) => withoutRenewal(id, renewalsIn(journal)));
+  const renewed = begun.map((id) => withoutRenewal(id, renewalsIn(journal)));
   const retried = failed.filter(({ id }) => cuts.includes(id));
   const retry: Retry = { type: "retry", at, cuts, renewed };
   return {
@@ -93,10 +93,6 @@ function unknownAmong(events: readonly Event[], requests: ReadonlySet<string>): 
     if (event.type === "done" || event.type === "fail" || event.type === "step") unknown.delete(event.id);
   }
   return [...unknown];
-}
-
-function isHook(events: readonly Event[], id: string): boolean {
-  return events.some((event) => event.type === "hook" && event.id === id);
 }
 
 /** How often each request was renewed by earlier retries. */

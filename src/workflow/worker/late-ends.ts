@@ -97,7 +97,7 @@ export class LateEnds {
         isOurs: (journal) => journal.hasEntry(entry),
         decide,
       });
-      if (written === "retried" && verdict !== undefined) await this.#sendToOwner(run, verdict);
+      if (typeof written === "object" && verdict !== undefined) await this.#sendToOwner(run, verdict, written.retries);
     };
     // The journal could not be read: the store is closed, or this process cannot decode it. The outcome stays unknown.
     const writing = afterEffect(store, write, { what: `the late end of a step of run "${id}"`, signal }).then(
@@ -112,13 +112,13 @@ export class LateEnds {
    * The run was retried, and only its owner writes. If the outcome is still unknown there, the owner takes this one; if the attempt counts as
    * lapsed, its class has allowed a repetition, and the owner ignores the mail.
    */
-  async #sendToOwner({ id: run, stepIdOf }: EndedRun, event: Event): Promise<void> {
+  async #sendToOwner({ id: run, stepIdOf }: EndedRun, event: Event, retries: number): Promise<void> {
     if (event.type !== "done" && event.type !== "fail") return;
     const { id, attempt } = event;
     const to = event.type === "done" ? { done: event.value } : { fail: event.error };
-    const payload = JSON.stringify({ attempt, to, by: newOwner() } satisfies ResolutionMail);
+    const payload = JSON.stringify({ attempt, to, by: newOwner(), retries } satisfies ResolutionMail);
     const about = stepIdOf(id);
-    const mail = { to: { run }, kind: "resolve", about, payload, key: resolutionKey(about, attempt) } as const;
+    const mail = { to: { run }, kind: "resolve", about, payload, key: resolutionKey(about, attempt, retries) } as const;
     await this.#host.commit({ verb: "send", ...mail }, () => !this.#stopped.signal.aborted);
   }
 
@@ -140,7 +140,7 @@ export class LateEnds {
  * False if an operator was faster, or the run was retried since and has ended again: then the attempt has lapsed, unless its outcome is
  * still unknown.
  */
-function isOpen({ id, attempt, inDoubt }: LateBody, { epoch }: EndedRun, journal: EndedJournal): boolean {
-  if (inDoubt || journal.epoch !== epoch) return journal.doubts.get(id) === attempt;
+function isOpen({ id, attempt, inDoubt }: LateBody, { entry }: EndedRun, journal: EndedJournal): boolean {
+  if (inDoubt || journal.retriedAt > entry.seq) return journal.doubts.get(id) === attempt;
   return !journal.late.some((event) => "id" in event && event.id === id);
 }

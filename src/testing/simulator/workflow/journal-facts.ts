@@ -37,8 +37,6 @@ interface HookFacts {
   open: boolean;
   /** Mail up to this number was for an earlier hook with this id, which a retry has dropped. */
   readonly after: number;
-  /** The retry was forced: payloads to the earlier hook may be missing. */
-  readonly mayForget: boolean;
 }
 
 interface ChildEnd {
@@ -84,6 +82,8 @@ export class JournalFacts {
   #isCopying = false;
   /** The number of the last mail that the run has consumed. */
   consumed = 0;
+  /** The same, at the last retry. */
+  #consumedBeforeRetry = 0;
   /** Mail is set aside until the code matches the journal again. */
   #parked = false;
   /** Mail after this number was set aside. */
@@ -122,11 +122,12 @@ export class JournalFacts {
       mail.some(({ kind, about, seq: no }) => kind === "hook" && about === id && no > after),
     );
     const dropped = this.#applyRetry(retry);
-    const begun = [...this.retired.keys(), ...hooks.map(([id]) => id)].filter((id) => dropped.has(id));
+    for (const [id] of hooks) if (dropped.has(id)) this.retired.set(id, undefined);
+    const begun = [...this.retired.keys()].filter((id) => dropped.has(id));
     const unforced = begun.filter((id) => !force.includes(id));
     if (unforced.length > 0) this.#broken(`the retry drops ${unforced}, which the operator has not listed`);
-    // Payloads that the run had not read are forgotten, unless the code creates the hook again before it reads its mail.
-    for (const [id] of hooks) if (dropped.has(id)) this.#hooks.set(id, { ...(this.#hooks.get(id) as HookFacts), mayForget: true });
+    if (begun.length !== retry.renewed.length)
+      this.#broken(`the retry drops ${begun} although they have begun, but renews ${retry.renewed}`);
     for (const event of more) this.#note({ event, entry: seq, consumedBefore: this.consumed }, { mail, now, hasEndedAs: () => true });
   }
 
@@ -136,9 +137,8 @@ export class JournalFacts {
       (id) => (this.steps.get(id)?.attempts ?? 0) > 0 || this.#noted.some(({ event }) => event.type === "child" && event.id === id),
     );
     for (const id of begun) this.retired.set(id, this.steps.get(id));
-    if (begun.length !== retry.renewed.length)
-      this.#broken(`the retry drops ${begun} although they have begun, but renews ${retry.renewed}`);
     this.retries += 1;
+    this.#consumedBeforeRetry = this.consumed;
     Object.assign(this, { steps: new Map(), deliveries: [], over: false, hasRequests: false });
     this.#sleeps = new Map();
     this.#children = new Map();
@@ -213,7 +213,7 @@ export class JournalFacts {
         return;
       }
       case "hook":
-        this.#hooks.set(event.id, { after: 0, mayForget: false, ...this.#hooks.get(event.id), token: event.token, got: [], open: true });
+        this.#hooks.set(event.id, { after: 0, ...this.#hooks.get(event.id), token: event.token, got: [], open: true });
         return;
       case "got":
         return this.#applyPayload(event.id, event.payload, mail);
@@ -309,7 +309,6 @@ export class JournalFacts {
     const before = hook.got.at(-1);
     if (before !== undefined && numberOf(payload) <= numberOf(before)) this.#broken(`${id} received ${payload} after ${before}`);
     hook.got.push(payload);
-    if (hook.mayForget) return;
     if (sent.payload !== payload) this.#broken(`${id} received ${payload}, but the next payload is ${sent.payload}`);
     if (sent.seq > this.consumed) this.#broken(`${id} received mail ${sent.seq}, but the entry consumed only mail up to ${this.consumed}`);
   }
@@ -317,10 +316,11 @@ export class JournalFacts {
   /** Every consumed payload of an open hook was delivered to it, and every consumed resolution was applied. */
   #checkMail(mail: readonly Mail[]): void {
     if (this.#parked) return;
-    for (const { kind, about, seq, payload } of mail) if (kind === "resolve" && seq <= this.consumed) this.#mustBeResolved(about, payload);
+    for (const { kind, about, seq, payload } of mail)
+      if (kind === "resolve" && seq > this.#consumedBeforeRetry && seq <= this.consumed) this.#mustBeResolved(about, payload);
     if (this.over) return;
-    for (const [id, { got, open, after, mayForget }] of this.#hooks) {
-      if (!open || mayForget) continue;
+    for (const [id, { got, open, after }] of this.#hooks) {
+      if (!open) continue;
       const consumed = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq > after && seq <= this.consumed).length;
       if (consumed !== got.length) this.#broken(`${id} received ${got.length} of its ${consumed} consumed payloads`);
     }

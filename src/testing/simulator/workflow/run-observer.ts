@@ -174,7 +174,7 @@ export class RunObserver extends Witness {
   #acted({ id, log, change }: Act): void {
     switch (change.kind) {
       case "start":
-        return this.#forked(change.start, this.#known(log.subject));
+        return this.#forked(change.start, this.#runs.get(log.subject) ?? this.#removedRun(log.subject));
       case "send":
         return this.#sent(this.#known(id), change.mail.key, false);
       case "remove":
@@ -195,6 +195,13 @@ export class RunObserver extends Witness {
     if (executedBy === undefined)
       throw new PromiseBroken(`${start.id}: is called a fork of ${fork.run}, which is no ancestor of ${original.id}`);
     this.#created(start, { run: executedBy, copied, sameKeys: fork.sameKeys });
+  }
+
+  /** A fork may be created just after its original was deleted. */
+  #removedRun(id: string): KnownRun {
+    const run = this.removed.findLast((removed) => removed.id === id);
+    if (run === undefined) throw new PromiseBroken(`${id}: the run was never created`);
+    return run;
   }
 
   #removed(run: KnownRun): void {

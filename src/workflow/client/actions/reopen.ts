@@ -42,9 +42,19 @@ interface Reopening {
 export async function readFailedRun(store: Store, run: RunRecord): Promise<FailedRun> {
   const lineage = await readLineage(store, run.id);
   const { events, seq } = await readEvents(store, run.id);
-  const mail = await store.runs.mail(run.id, run.consumed);
+  const mail = await store.runs.mail(run.id, parkedAt(events) ?? run.consumed);
   const unread = new Set(mail.flatMap(({ kind, about }) => (kind === "hook" && about !== null ? [about] : [])));
   return { run, events, seq, unread, stepIdOf: (call) => lineage.stepIdOf(run.id, call) };
+}
+
+/** Mail after this number was not read when the run ended, although it is marked as consumed. */
+function parkedAt(events: readonly Event[]): number | undefined {
+  let parked: number | undefined;
+  for (const event of events) {
+    if (event.type === "park") parked ??= event.mail;
+    if (event.type === "unpark") parked = undefined;
+  }
+  return parked;
 }
 
 /** Plans a retry and makes the change that writes it. Throws ActionRefusedError. */
