@@ -356,7 +356,7 @@ export class RunObserver extends Witness {
       if (then.status === "unknown" && !inDoubt) throw new PromiseBroken(`${run.id}: status unknown, but no step has an unknown outcome`);
       run.wakeAt = then.wakeAt;
       run.avoid = then.avoid;
-      run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > run.journal.consumed;
+      run.woken = (this.#options.memory.runs.get(run.id)?.mail ?? 0) > (then.seen ?? run.journal.consumed);
     } else {
       run.ended = true;
       run.ends.push({ status: then.status, output: then.output });
