@@ -18,6 +18,8 @@ import { withoutRetried } from "./retries.js";
 export interface EndedJournal {
   /** False if the run was retried since: it goes on, and only its owner writes. */
   readonly hasEnded: boolean;
+  /** Number of the entry with the end; 0 if there is none. */
+  readonly endedBy: number;
   /** Number of the last entry. */
   readonly last: number;
   /** Step calls whose outcome is unknown, with the attempt. */
@@ -34,11 +36,14 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const entries = new Map<number, string>();
   const doubts = new Map<string, number>();
   const all: Event[] = [];
+  let endedBy = 0;
   for (let page = -1; page !== entries.size; ) {
     page = entries.size;
     for (const { seq, events } of await store.runs.journal(run, entries.size, pageMax)) {
       entries.set(seq, events);
-      all.push(...decodeEvents(events));
+      const decoded = decodeEvents(events);
+      if (decoded.some(({ type }) => type === "end")) endedBy = seq;
+      all.push(...decoded);
     }
   }
   const events = withoutRetried(all);
@@ -47,7 +52,7 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   const late = end < 0 ? [] : events.slice(end + 1);
   const hasEntry: EndedJournal["hasEntry"] = ({ seq, events }) =>
     seq === undefined ? [...entries.values()].includes(events) : entries.get(seq) === events;
-  return { hasEnded: end >= 0, last: entries.size, doubts, late, hasEntry };
+  return { hasEnded: end >= 0, endedBy: end >= 0 ? endedBy : 0, last: entries.size, doubts, late, hasEntry };
 }
 
 function noteDoubt(doubts: Map<string, number>, event: Event): void {
@@ -74,8 +79,9 @@ interface Writing {
  * written. Resolutions that operators sent before the end are written first, as an entry of their own: their mail was accepted, and the run ended
  * without reading it.
  */
-export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
+export async function writeAfterEnd(store: Store, { id, epoch: first, send, isOurs, decide, log }: Writing): Promise<boolean | "retried"> {
   let mine: string | undefined;
+  let epoch = first;
   for (;;) {
     const journal = await readEnded(store, id).catch((error: unknown) => {
       // After something was sent, it is not known whether it was written.
@@ -96,6 +102,8 @@ export async function writeAfterEnd(store: Store, { id, epoch, send, isOurs, dec
     const answer = await send({ verb: "appendLate", id, epoch, seq: journal.last + 1, events: written, unsettled: doubts.size, ...logged });
     if (own !== undefined && answer?.kind === "appended") return true;
     if (answer?.kind !== "appended" && answer?.kind !== "overtaken") return false;
+    // The run may have been retried and have ended again, in a later epoch.
+    if (answer.kind === "overtaken") epoch = (await store.runs.read(id))?.epoch ?? epoch;
   }
 }
 

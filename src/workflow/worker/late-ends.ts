@@ -68,7 +68,7 @@ export class LateEnds {
     void body.outcome.then((outcome) => {
       if (!this.#followed.delete(body) || this.#stopped.signal.aborted) return;
       const event = lateVerdict(body, outcome, this.#host.now());
-      this.#write(run, (journal) => (isOpen(body, journal) ? [event] : undefined), event);
+      this.#write(run, (journal) => (isOpen(body, journal, run.entry.seq) ? [event] : undefined), event);
     });
   }
 
@@ -137,7 +137,7 @@ export class LateEnds {
   }
 }
 
-/** False if an operator was faster. */
-function isOpen({ id, attempt, inDoubt }: LateBody, { doubts, late }: EndedJournal): boolean {
-  return inDoubt ? doubts.get(id) === attempt : !late.some((event) => "id" in event && event.id === id);
+/** False if an operator was faster, or the run was retried and has ended again: an attempt that is not in doubt was repeated then. `end`: the entry with the end. */
+function isOpen({ id, attempt, inDoubt }: LateBody, { doubts, late, endedBy }: EndedJournal, end: number): boolean {
+  return inDoubt ? doubts.get(id) === attempt : endedBy === end && !late.some((event) => "id" in event && event.id === id);
 }
