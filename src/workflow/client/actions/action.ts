@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { InvalidInputError } from "../../../core/errors/errors.js";
-import type { OptionNames } from "../../../core/errors/known-options.js";
+import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
 import { checkName } from "../../../core/ledger/key.js";
 import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
@@ -34,6 +34,14 @@ export interface ActionResult {
 }
 
 export const actionOptionNames: OptionNames<ActionOptions> = { store: true, actionId: true, actor: true, reason: true, dryRun: true };
+
+/** Called before anything is read: a mistake in the options must not be taken for a default. */
+export function checkActionOptions(where: string, options: ActionOptions, names: Readonly<Record<string, true>>): void {
+  if (typeof options !== "object" || options === null) throw new InvalidInputError(where, "takes options");
+  knownOptions(where, options, names);
+  const { dryRun } = options;
+  if (dryRun !== undefined && typeof dryRun !== "boolean") throw new InvalidInputError("dryRun", "must be true or false");
+}
 
 /** An action that was decided on a state of its run. */
 interface Decided<Answer extends object> {

@@ -1,10 +1,10 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
-import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
+import type { OptionNames } from "../../../core/errors/known-options.js";
 import type { Store } from "../../../core/store/store.js";
 import { sha256 } from "../../../core/values/canonical.js";
 import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, earlierAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, earlierAnswer, perform } from "./action.js";
 import { readFailedRun, reopening } from "./reopen.js";
 
 /** Options of {@link retryRun}. */
@@ -50,7 +50,7 @@ const optionNames: OptionNames<RetryOptions> = { ...actionOptionNames, steps: tr
  * const { steps } = await retryRun("order-1", { reason: "the bank is back" });
  */
 export async function retryRun(runId: string, options: RetryOptions = {}): Promise<RetryResult> {
-  knownOptions("retryRun", options, optionNames);
+  checkActionOptions("retryRun", options, optionNames);
   const { steps, force } = options;
   checkIds("steps", steps);
   checkIds("force", force);
