@@ -43,7 +43,7 @@ export class Hooks {
       throw new InvalidInputError("token", `must be a string of 1 to ${tokenCharsMax} characters`);
     const run = this.#run;
     const kept = metadata === undefined ? null : encodeMetadata(metadata, run.store.valueBytesMax);
-    const id = run.requests.ordinal("hook");
+    const id = run.requests.idOf(run.requests.ordinal("hook"));
     const asked = run.requests.ask(id, () => {
       // Checked only for a new request, so that a run whose hook is journaled continues.
       if (webhook) webhook.check();

@@ -54,7 +54,9 @@ export function planRetry(journal: readonly Event[], { at, calls, force = [] }: 
   if (refused.length > 0) return { because: "begunAfter", ids: refused };
   const unknown = unknownAmong(events, dropped);
   if (unknown.length > 0) return { because: "unsettled", ids: unknown };
-  const renewed = begun.filter((id) => !isHook(events, id)).map((id) => withoutRenewal(id, renewalsIn(journal)));
+  // A payload that a forgotten hook has not read yet must not reach the hook that the code creates in its place.
+  const hooks = [...dropped].filter((id) => isHook(events, id));
+  const renewed = [...new Set([...begun, ...hooks])].map((id) => withoutRenewal(id, renewalsIn(journal)));
   const retried = failed.filter(({ id }) => cuts.includes(id));
   const retry: Retry = { type: "retry", at, cuts, renewed };
   return {

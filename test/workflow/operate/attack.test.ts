@@ -1,10 +1,10 @@
-import { FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
-import { deleteRun, forkRun, getRun, readJournal, resolveStep, retryRun, start } from "onceflow/workflow/api";
+import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
+import { deleteRun, forkRun, getHookByToken, getRun, readJournal, resolveStep, resumeHook, retryRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { settled, until } from "../../kit/until.js";
-import { untilStatus } from "../scene.js";
+import { heldAt, untilReleased, untilStatus } from "../scene.js";
 
 /** A bank that is down until the test says otherwise. */
 class Bank {
@@ -193,6 +193,54 @@ onStores("a fork", everyStore, (test) => {
       expect(await getRun(forkId, { store }).status).toBe("completed");
     }
     expect(packs).toBe(2);
+  });
+});
+
+onStores("a retry", everyStore, (test) => {
+  test("does not give a payload that a forgotten hook has not read to the hook that the code creates in its place", async ({ scene }) => {
+    const bank = new Bank();
+    const [review, delivery] = [scene.name("review"), scene.name("delivery")];
+    const order = workflow(scene.name("order"), async () => {
+      const [charged] = await Promise.allSettled([bank.charge()]);
+      if (charged.status === "fulfilled") return await createHook<string>({ token: delivery });
+      await Promise.race([createHook<string>({ token: review }), sleep(200)]);
+      throw charged.reason as Error;
+    });
+    const inner = await scene.open();
+    const held = heldAt(inner, "woke sleep#0");
+    await scene.work({ workflows: [order] }, held.store);
+    await start(order, [], { id: "o-1", store: held.store });
+    await held.reached;
+    await resumeHook(review, "reviewed", { store: inner });
+    held.free();
+    await untilStatus(inner, "o-1", "failed");
+    const { steps } = await retryRun("o-1", { store: inner, dryRun: true });
+    await resolveStep({ runId: "o-1", stepId: steps[0]?.stepId ?? "", attempt: 1, store: inner }, { completed: "by hand" });
+    await until("the hook is open", async () => await getHookByToken(delivery, { store: inner }));
+    await resumeHook(delivery, "delivered", { store: inner });
+    expect(await getRun("o-1", { store: inner }).returnValue).toBe("delivered");
+  });
+
+  test("with an action id that was used has its first answer, also if its child was retried by hand meanwhile", async ({ scene }) => {
+    const bank = new Bank();
+    const child = workflow(scene.name("child"), async () => await bank.charge());
+    const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    bank.isDown = false;
+    let acts = 0;
+    const commit = async (batch: { run?: { verb: string } }) => {
+      if (batch.run?.verb === "act" && ++acts === 2) throw new Error("the process dies");
+      return await store.commit(batch as never);
+    };
+    const dying = Object.create(store, { commit: { value: commit } }) as typeof store;
+    const [childId = ""] = (await retryRun("p-1", { store, dryRun: true })).children;
+    await expect(retryRun("p-1", { store: dying, actionId: "a-1" })).rejects.toThrow("the process dies");
+    await untilReleased(store, "p-1");
+    await retryRun(childId, { store });
+    expect(await getRun("p-1", { store }).returnValue).toBe("charged");
+    expect(await retryRun("p-1", { store, actionId: "a-1" })).toMatchObject({ repeated: true, children: [childId] });
   });
 });
 

@@ -32,7 +32,7 @@ export interface RetryResult extends ActionResult {
   readonly steps: readonly RetriedStep[];
   /** Child runs that had failed, and are retried, too. */
   readonly children: readonly string[];
-  /** Ids of calls that had begun after the failure and are made anew under new ids. */
+  /** Ids of calls that had begun after the failure, and of hooks created after it. They are made anew under new ids. */
   readonly renewed: readonly string[];
   /** Tokens of hooks that are open again. */
   readonly hooks: readonly string[];
@@ -57,8 +57,18 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
   const store = await readingStore(options.store);
   const result = (await earlierAnswer<Answer>(store, "retry", runId, options)) ?? (await retryOne(store, runId, options));
   // The parent waits for the ends of these runs again. If this process dies before they are retried, the same call retries them.
-  if (!result.dryRun) for (const child of result.children) await retryRun(child, optionsOf(child, result, { ...options, store }));
+  if (!result.dryRun) for (const child of result.children) await retryChild(child, result, { ...options, store });
   return result;
+}
+
+async function retryChild(child: string, result: RetryResult, options: RetryOptions): Promise<void> {
+  try {
+    await retryRun(child, optionsOf(child, result, options));
+  } catch (error) {
+    // Meanwhile the child was retried by another call, or removed: the action still has its first answer.
+    const isOver = error instanceof RunNotFoundError || (error instanceof ActionRefusedError && error.because === "notFailed");
+    if (!result.repeated || !isOver) throw error;
+  }
 }
 
 type Answer = Pick<RetryResult, "steps" | "children" | "renewed" | "hooks">;
