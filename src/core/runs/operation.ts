@@ -193,6 +193,8 @@ export type ActionChange =
       /** Keys of mail that has been consumed and is to come again: the ends of children that are retried, too. */
       readonly forget?: readonly string[];
       readonly chunks?: readonly Chunk[];
+      /** When the deadline of the run was set, if an earlier "reopen" has set it. Default: when the run was created. */
+      readonly deadlineSetAt?: number;
     }
   /** Removes an ended run without unknown steps, with everything that belongs to it except the operator log. Its id can be used again. */
   | { readonly kind: "remove" }

@@ -30,6 +30,8 @@ export class ChildRuns {
   readonly #children = new Map<string, Child>();
   readonly #journaled: readonly OpenChild[];
   readonly #watch: ChildWatch;
+  /** Requests of the children that the last retry of this run has continued. */
+  #retried: readonly string[] = [];
 
   /** `journaled`: children that the journal has no end of, and that are cancelled with this run. */
   constructor(run: ParentRun, journaled: readonly OpenChild[]) {
@@ -38,6 +40,7 @@ export class ChildRuns {
     this.#watch = new ChildWatch(run, {
       onEnd: (child, payload) => this.end(child.run, payload),
       onOwn: (child) => this.#sendDelayed(child),
+      isRetried: (child) => this.#retried.includes(child.request),
     });
   }
 
@@ -165,6 +168,7 @@ export class ChildRuns {
 
   /** `retried`: what the last retry of this run has continued; undefined if it never was. A child that ended while the run had ended sent no mail. */
   resume(retried: readonly string[] | undefined): void {
+    this.#retried = retried ?? [];
     for (const child of this.#children.values())
       if (child.named) this.#watch.look(child);
       // A child that is retried together with this run is still failed for a moment, and then reports its end.

@@ -49,6 +49,8 @@ interface WatchOptions {
   readonly onEnd: (child: Child, payload: string) => void;
   /** Called when it is known that a run with a chosen id is a child of this run. */
   readonly onOwn: (child: Child) => void;
+  /** The child is retried together with this run: it is still failed for a moment, and then reports its end by mail. */
+  readonly isRetried: (child: Child) => boolean;
 }
 
 interface ExpectedRun {
@@ -104,12 +106,13 @@ export class ChildWatch {
         () => undefined,
       );
       if (this.#run.gone) return;
-      if (read === undefined) await new Promise<void>((go) => void store.clock.after(pollMs, go));
-      else {
-        if (read.run === undefined || hasEnded(read.run.status)) await this.#endByMail(child, read.run);
-        child.looked = true;
-        this.#run.touch();
-      }
+      const isOver = read !== undefined && (read.run === undefined || hasEnded(read.run.status));
+      if (isOver) await this.#endByMail(child, read.run);
+      if (this.#run.gone) return;
+      // A failed read says nothing about the run.
+      child.looked = child.ended || (read !== undefined && !isOver);
+      if (child.looked) this.#run.touch();
+      else await new Promise<void>((go) => void store.clock.after(pollMs, go));
     }
   }
 
@@ -153,6 +156,11 @@ export class ChildWatch {
     if (child.ended) return;
     if (run === undefined) return await this.#endByMail(child, undefined);
     if (run.parent === id) {
+      // A child that ended while this run had ended, before a retry, has sent no mail.
+      if (hasEnded(run.status) && !this.#options.isRetried(child)) {
+        await this.#endByMail(child, run);
+        if (!child.ended) return;
+      }
       child.isOwnChild = true;
       this.#options.onOwn(child);
     } else if (hasEnded(run.status)) {

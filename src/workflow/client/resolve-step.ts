@@ -1,5 +1,5 @@
 import { InvalidInputError, NotUnknownError } from "../../core/errors/errors.js";
-import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import type { OptionNames } from "../../core/errors/known-options.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
@@ -11,7 +11,15 @@ import { readLineage } from "../journal/lineage.js";
 import { type Resolution, type ResolutionMail, resolutionKey } from "../journal/resolution.js";
 import { readingStore } from "../process/ambient-store.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, logEntryOf, perform } from "./actions/action.js";
+import {
+  type ActionOptions,
+  type ActionResult,
+  actionOptionNames,
+  checkActionOptions,
+  firstAnswer,
+  logEntryOf,
+  perform,
+} from "./actions/action.js";
 import { readFailedRun, reopening } from "./actions/reopen.js";
 import { timeOf } from "./actions/retry-run.js";
 import { encodeForRun } from "./kept-value.js";
@@ -41,7 +49,7 @@ const refNames: OptionNames<StepRef> = { ...actionOptionNames, runId: true, step
  * await resolveStep({ runId: "alarm:7", stepId, attempt: 1, actor: "ada", reason: "asked the provider" }, { completed: "sent" });
  */
 export async function resolveStep(ref: StepRef, resolution: StepResolution): Promise<ActionResult> {
-  knownOptions("resolveStep", ref, refNames);
+  checkActionOptions("resolveStep", ref, refNames);
   const { store: given, runId, stepId, attempt } = ref;
   const store = await readingStore(given);
   const to = await resolutionOf(resolution, store);

@@ -60,7 +60,8 @@ function send(table: RunTable, { id, stopAt }: RunState, { mail, token, stopAfte
  * The next entry is in a new epoch, so that an owner that is late to learn about the end of the run, or a body that still runs, cannot
  * write after it. Nothing is written before the last check.
  */
-function reopen(table: RunTable, run: RunState, { seq, events, hooks, forget = [], chunks = [] }: Change<"reopen">): Refusal {
+function reopen(table: RunTable, run: RunState, change: Change<"reopen">): Refusal {
+  const { seq, events, hooks, forget = [], chunks = [] } = change;
   if (!hasEnded(run.status)) return refused({ because: "running" });
   const taken = hooks.find(({ add }) => table.hook(add) !== undefined);
   if (taken !== undefined) return refused({ because: "token", token: taken.add });
@@ -78,14 +79,18 @@ function reopen(table: RunTable, run: RunState, { seq, events, hooks, forget = [
   if (chunks.length > 0) putChunks(table, run.id, chunks);
   const fresh = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null };
   const open = { status: "running", output: null, trouble: null, endedAt: null, expiresAt: null, unsettled: 0 } as const;
-  table.changeRun(run.id, { ...open, ...fresh, ...newDeadline(run, now), epoch, owner: null, wakeAt: now });
+  table.changeRun(run.id, { ...open, ...fresh, ...newDeadline(run, now, change), epoch, owner: null, wakeAt: now });
   return undefined;
 }
 
 /** The run gets as much time as it had at first: otherwise a run that failed late would be cancelled at once. */
-function newDeadline({ createdAt, deadlineAt, stopAt }: RunState, now: number): Pick<RunState, "deadlineAt" | "stopAt"> {
+function newDeadline(
+  { createdAt, deadlineAt, stopAt }: RunState,
+  now: number,
+  { deadlineSetAt = createdAt }: Change<"reopen">,
+): Pick<RunState, "deadlineAt" | "stopAt"> {
   if (deadlineAt === null) return { deadlineAt: null, stopAt: null };
-  const later = now + (deadlineAt - createdAt);
+  const later = now + (deadlineAt - deadlineSetAt);
   return { deadlineAt: later, stopAt: later + Math.max(0, (stopAt ?? deadlineAt) - deadlineAt) };
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { InvalidInputError, NotUnknownError } from "../../../core/errors/errors.js";
-import type { OptionNames } from "../../../core/errors/known-options.js";
+import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
 import { checkName } from "../../../core/ledger/key.js";
 import { oneOf } from "../../../core/ledger/options.js";
 import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
@@ -51,6 +51,14 @@ export type HandleActionOptions = Omit<ActionOptions, "store">;
 
 const { store: _, ...namesWithoutStore } = actionOptionNames;
 export const handleActionNames: OptionNames<HandleActionOptions> = namesWithoutStore;
+
+/** Called before anything is read: a mistake in the options must not be taken for a default. */
+export function checkActionOptions(where: string, options: ActionOptions, names: Readonly<Record<string, true>>): void {
+  if (typeof options !== "object" || options === null) throw new InvalidInputError(where, "takes options");
+  knownOptions(where, options, names);
+  const { dryRun } = options;
+  if (dryRun !== undefined && typeof dryRun !== "boolean") throw new InvalidInputError("dryRun", "must be true or false");
+}
 
 /** An action that was decided on a state of its run. */
 interface Decided<Answer extends object> {

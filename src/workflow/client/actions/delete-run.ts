@@ -1,10 +1,9 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
-import { knownOptions } from "../../../core/errors/known-options.js";
 import { hasEnded, type RunStatus } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform } from "./action.js";
 
 /** Options of {@link deleteRun}. */
 export interface DeleteOptions extends ActionOptions {
@@ -26,7 +25,7 @@ export interface DeleteResult extends ActionResult {
  * await deleteRun("order-1", { reason: "test order" });
  */
 export async function deleteRun(runId: string, options: DeleteOptions): Promise<DeleteResult> {
-  knownOptions("deleteRun", options, actionOptionNames);
+  checkActionOptions("deleteRun", options, actionOptionNames);
   if (options.reason === undefined) throw new InvalidInputError("reason", "is missing; say why the run is deleted");
   const store = await readingStore(options.store);
   return await firstAnswer({ store, action: "delete", run: runId, options }, () => remove(store, runId, options));

@@ -14,7 +14,7 @@ import { readLineage } from "../../journal/lineage.js";
 import { readingStore } from "../../process/ambient-store.js";
 import { readEntries } from "../read-journal.js";
 import { checkId, newRunId } from "../run-id.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform } from "./action.js";
 import { timeOf } from "./retry-run.js";
 
 /** Options of {@link forkRun}. */
@@ -52,8 +52,9 @@ const optionNames: OptionNames<ForkOptions> = { ...actionOptionNames, from: true
  * const { forkId } = await forkRun("order-1", { from: "charge#0", reason: "try the other bank" });
  */
 export async function forkRun(runId: string, options: ForkOptions): Promise<ForkResult> {
-  knownOptions("forkRun", options, optionNames);
-  const { id = newRunId(), keys = "new" } = options;
+  checkActionOptions("forkRun", options, optionNames);
+  const { from, id = newRunId(), keys = "new" } = options;
+  checkFrom(from);
   checkId(id);
   oneOf("keys", keys, ["new", "same"]);
   const store = await readingStore(options.store);
@@ -68,6 +69,14 @@ async function fork(store: Store, runId: string, options: ForkOptions & Required
   const start = await startOf(store, run, { id, events, executedBy, at: await timeOf(store), sameKeys: keys === "same" });
   const answer: Answer = { forkId: id, copied: events.length };
   return await perform({ store, action: "fork", run: runId, id, expect: {}, change: { kind: "start", start }, answer, options });
+}
+
+const placeNames: OptionNames<Exclude<ForkOptions["from"], string>> = { seq: true, index: true };
+
+function checkFrom(from: unknown): void {
+  if (typeof from === "string") return;
+  if (typeof from !== "object" || from === null) throw new InvalidInputError("from", "must be the id of a call, or { seq, index }");
+  knownOptions("forkRun: from", from, placeNames);
 }
 
 type Answer = Pick<ForkResult, "forkId" | "copied">;
@@ -131,7 +140,8 @@ async function startOf(store: Store, run: RunRecord, { id, events, executedBy, a
     { verb: "start", id, workflow, input, fingerprint, parent: null, creator: newOwner(), retentionMs, first: null },
     store.asideBytes,
   );
-  if (events.length === 0) return start;
+  // The step ids of the original need the entry, even if nothing is copied.
+  if (events.length === 0 && !sameKeys) return start;
   const { events: short, aside } = withoutLongValues([...events, { type: "fork", run: executedBy, at, sameKeys }], store.asideBytes);
   const chunks = aside.length > 0 ? { chunks: aside } : {};
   const then = { kind: "release", wakeAt: at, status: "running", trouble: null } as const;

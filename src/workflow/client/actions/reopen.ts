@@ -68,10 +68,12 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
   const hooks = [...plan.hooks].map(([about, hook]) => ({ about, ...registrationOf(hook) }));
   const chunks: { chunks?: readonly Chunk[] } = aside.length > 0 ? { chunks: aside } : {};
   const forget = plan.children.map(childKey);
+  const before = events.findLast(({ type }) => type === "retry");
+  const earlier = before === undefined ? {} : { deadlineSetAt: before.at };
   return {
     plan,
     expect: { status: "failed", epoch: run.epoch, seq },
-    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks },
+    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks, ...earlier },
   };
 }
 

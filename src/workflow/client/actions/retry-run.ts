@@ -1,10 +1,10 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
-import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
+import type { OptionNames } from "../../../core/errors/known-options.js";
 import type { Store } from "../../../core/store/store.js";
 import { sha256 } from "../../../core/values/canonical.js";
 import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, firstAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform } from "./action.js";
 import { readFailedRun, reopening } from "./reopen.js";
 
 /** Options of {@link retryRun}. */
@@ -32,7 +32,7 @@ export interface RetryResult extends ActionResult {
   readonly steps: readonly RetriedStep[];
   /** Child runs that had failed, and are retried, too. */
   readonly children: readonly string[];
-  /** Ids of calls that had begun after the failure and are made anew under new ids. */
+  /** Ids of calls that had begun after the failure, and of hooks created after it. They are made anew under new ids. */
   readonly renewed: readonly string[];
   /** Tokens of hooks that are open again. */
   readonly hooks: readonly string[];
@@ -50,14 +50,24 @@ const optionNames: OptionNames<RetryOptions> = { ...actionOptionNames, steps: tr
  * const { steps } = await retryRun("order-1", { reason: "the bank is back" });
  */
 export async function retryRun(runId: string, options: RetryOptions = {}): Promise<RetryResult> {
-  knownOptions("retryRun", options, optionNames);
+  checkActionOptions("retryRun", options, optionNames);
   checkIds("steps", options.steps);
   checkIds("force", options.force);
   const store = await readingStore(options.store);
   const result = await firstAnswer<Answer>({ store, action: "retry", run: runId, options }, () => retry(store, runId, options));
   // The parent waits for the ends of these runs again. If this process dies before they are retried, the same call retries them.
-  if (!result.dryRun) for (const child of result.children) await retryRun(child, optionsOf(child, result, { ...options, store }));
+  if (!result.dryRun) for (const child of result.children) await retryChild(child, result, { ...options, store });
   return result;
+}
+
+async function retryChild(child: string, result: RetryResult, options: RetryOptions): Promise<void> {
+  try {
+    await retryRun(child, optionsOf(child, result, options));
+  } catch (error) {
+    // Meanwhile the child was retried by another call, or removed: the action still has its first answer.
+    const isOver = error instanceof RunNotFoundError || (error instanceof ActionRefusedError && error.because === "notFailed");
+    if (!result.repeated || !isOver) throw error;
+  }
 }
 
 type Answer = Pick<RetryResult, "steps" | "children" | "renewed" | "hooks">;
