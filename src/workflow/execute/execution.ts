@@ -374,6 +374,10 @@ export class Execution implements WorkflowContext {
 
   // ——— for the parts of the run and for its worker
 
+  get retriedAt(): number {
+    return this.#history.retriedAt;
+  }
+
   get seed(): string {
     return this.#history.lineage.seedOf(this.id, this.replay);
   }

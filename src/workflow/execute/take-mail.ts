@@ -7,6 +7,8 @@ import { type Resolution, resolutionIn } from "../journal/resolution.js";
 /** The parts of a run that receive mail. */
 export interface MailedRun {
   now(): number;
+  /** When the run was retried last. A request to cancel or pause it from before then was for a run that has failed. */
+  readonly retriedAt: number;
   readonly hooks: { receive(id: string, payload: string, mail: number): void };
   readonly children: { end(run: string, payload: string, mail: number): void };
   readonly sleeps: { wakeAll(): Delivery[]; wake(ids: readonly string[]): Delivery[] };
@@ -21,7 +23,8 @@ export interface MailedRun {
 }
 
 /** Passes a mail to the part of the run that handles it. Its consequences are recorded in the entry that consumes the mail. */
-export function takeMail(run: MailedRun, { seq, kind, about, payload }: Mail): void {
+export function takeMail(run: MailedRun, { seq, kind, about, payload, at }: Mail): void {
+  if ((kind === "cancel" || kind === "pause") && at <= run.retriedAt) return run.arrivals.add(null, seq);
   switch (kind) {
     case "hook":
       return run.hooks.receive(about ?? "", payload ?? "", seq);

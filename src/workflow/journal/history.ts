@@ -42,8 +42,9 @@ export class History {
   readonly renewals = new Map<string, number>();
   /** What the last retry has continued. Undefined: the run was never retried. */
   retried: readonly string[] | undefined;
-  /** Number of retries. */
+  /** Number of retries, and when the last one was. */
   retries = 0;
+  retriedAt = 0;
   /** The runs from which the beginning was copied. */
   lineage = new Lineage();
   /** When the code started: the first event of the first entry has this time. */
@@ -156,6 +157,7 @@ export class History {
   #noteRetry(retry: Retry): void {
     this.retried = retry.cuts;
     this.retries += 1;
+    this.retriedAt = retry.at;
     for (const id of retry.renewed) this.renewals.set(id, (this.renewals.get(id) ?? 0) + 1);
     for (const id of retry.cuts) this.attempts.get(id)?.push(retry);
   }

@@ -1,4 +1,6 @@
+import type { Chunk } from "../../core/runs/chunk.js";
 import type { Event, Retry, StepFailure } from "./event.js";
+import { forgottenChunks } from "./forgotten-chunks.js";
 import { cutOf, isFinalFailure, requestedAfter, withoutRetried } from "./retries.js";
 
 /** How a failed run goes on. */
@@ -9,6 +11,8 @@ export interface RetryPlan {
   readonly failures: readonly StepFailure[];
   /** Child runs that have failed, and are to go on, too. Without both, the code itself threw, and only the end is dropped. */
   readonly children: readonly string[];
+  /** Chunks to write in place of those that the code has written after the cut. */
+  readonly voids: readonly Chunk[];
   /** Hooks that were open when the run ended, by their id. */
   readonly hooks: ReadonlyMap<string, OpenHook>;
 }
@@ -69,6 +73,7 @@ export function planRetry(
     failures: retried.filter((event) => event.type === "fail"),
     children: retried.flatMap(({ type, id }) => (type === "ended" ? runsOf(events, id) : [])),
     hooks: openHooks(withoutRetried([...journal, retry])),
+    voids: forgottenChunks(journal, events, dropped),
   };
 }
 

@@ -4,6 +4,7 @@ import { encodeError } from "../../core/values/stored-error.js";
 import { StreamClosedError } from "../define/errors.js";
 import type { StreamTarget } from "../define/stream-target.js";
 import type { Draft } from "../journal/draft.js";
+import { codeWriter } from "../journal/forgotten-chunks.js";
 import { pendingForever, type Requests } from "../replay/requests.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
 
@@ -14,14 +15,6 @@ interface StreamingRun {
   readonly requests: Requests;
   readonly replay: { readonly retries: number };
   readonly draft: Pick<Draft, "writeChunks">;
-}
-
-/**
- * The writer id of workflow code. No step call has this id. After a retry it is another one: what the code wrote after the cut stays in the stream, and a chunk with
- * the same writer and count would be taken for a repetition.
- */
-function writerOf({ retries }: StreamingRun["replay"]): string {
-  return retries === 0 ? "run" : `run~${retries}`;
 }
 
 /**
@@ -44,15 +37,22 @@ export class RunStreams implements StreamTarget {
     checkCount(store, stream, n);
     const kept = chunkValue(store, value);
     this.#counts.set(stream, n + 1);
-    return this.#ask({ stream, writer: writerOf(this.#run.replay), n, attempt: 1, ...kept });
+    return this.#ask({ stream, writer: codeWriter(this.#run.replay.retries), n, attempt: 1, ...kept });
   }
 
   end(stream: string): Promise<void> {
-    return this.#end({ stream, writer: writerOf(this.#run.replay), n: endCount, attempt: 1, kind: "end", data: null });
+    return this.#end({ stream, writer: codeWriter(this.#run.replay.retries), n: endCount, attempt: 1, kind: "end", data: null });
   }
 
   abort(stream: string, reason: unknown): Promise<void> {
-    return this.#end({ stream, writer: writerOf(this.#run.replay), n: endCount, attempt: 1, kind: "error", data: encodeError(reason) });
+    return this.#end({
+      stream,
+      writer: codeWriter(this.#run.replay.retries),
+      n: endCount,
+      attempt: 1,
+      kind: "error",
+      data: encodeError(reason),
+    });
   }
 
   async #end(chunk: Chunk): Promise<void> {

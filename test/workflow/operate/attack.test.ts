@@ -1,4 +1,4 @@
-import { createHook, FatalError, getStepMetadata, sleep, step, workflow } from "onceflow/workflow";
+import { createHook, FatalError, getStepMetadata, getWritable, sleep, step, workflow } from "onceflow/workflow";
 import { deleteRun, forkRun, getHookByToken, getRun, readJournal, resolveStep, resumeHook, retryRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
@@ -214,8 +214,9 @@ onStores("a retry", everyStore, (test) => {
     await resumeHook(review, "reviewed", { store: inner });
     held.free();
     await untilStatus(inner, "o-1", "failed");
-    const { steps } = await retryRun("o-1", { store: inner, dryRun: true });
-    await resolveStep({ runId: "o-1", stepId: steps[0]?.stepId ?? "", attempt: 1, store: inner }, { completed: "by hand" });
+    await expect(retryRun("o-1", { store: inner })).rejects.toMatchObject({ because: "begunAfter", ids: ["hook#0"] });
+    bank.isDown = false;
+    await retryRun("o-1", { store: inner, force: ["hook#0"] });
     await until("the hook is open", async () => await getHookByToken(delivery, { store: inner }));
     await resumeHook(delivery, "delivered", { store: inner });
     expect(await getRun("o-1", { store: inner }).returnValue).toBe("delivered");
@@ -266,5 +267,59 @@ onStores("wrong options of an action", ["memory"], (test) => {
       await expect(call()).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining(name) });
     expect(await getRun("o-1", { store }).status).toBe("failed");
     expect(await store.runs.list({ limit: 10 })).toHaveLength(1);
+  });
+});
+
+async function chunksOf(stream: AsyncIterable<unknown>): Promise<unknown[]> {
+  const chunks: unknown[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return chunks;
+}
+
+onStores("a stream of a retried run", everyStore, (test) => {
+  test("has what the code wrote before the failure and after the retry; its former end does not count", async ({ scene }) => {
+    const bank = new Bank();
+    const order = workflow(scene.name("order"), async () => {
+      const writer = getWritable<string>().getWriter();
+      await writer.write("started");
+      try {
+        await bank.charge();
+        await writer.write("charged");
+      } catch (error) {
+        await writer.write("failed");
+        await writer.write("for good");
+        throw error;
+      } finally {
+        await writer.close();
+      }
+    });
+    const { store } = await scene.work({ workflows: [order] });
+    const run = await start(order, [], { id: "o-1", store });
+    await untilStatus(store, "o-1", "failed");
+    expect(await chunksOf(run.readable)).toEqual(["started", "failed", "for good"]);
+    await retryRun("o-1", { store });
+    await untilStatus(store, "o-1", "failed");
+    bank.isDown = false;
+    await retryRun("o-1", { store });
+    await untilStatus(store, "o-1", "completed");
+    expect(await chunksOf(run.readable)).toEqual(["started", "charged"]);
+  });
+});
+
+onStores("a cancellation that came as the run failed", everyStore, (test) => {
+  test("does not cancel the run after a retry", async ({ scene }) => {
+    const bank = new Bank();
+    const order = workflow(scene.name("order"), async () => await bank.charge());
+    const inner = await scene.open();
+    const held = heldAt(inner, "fail charge#0");
+    await scene.work({ workflows: [order] }, held.store);
+    const run = await start(order, [], { id: "o-1", store: held.store });
+    await held.reached;
+    await getRun("o-1", { store: inner }).cancel();
+    held.free();
+    await untilStatus(inner, "o-1", "failed");
+    bank.isDown = false;
+    await retryRun("o-1", { store: inner });
+    expect(await run.returnValue).toBe("charged");
   });
 });

@@ -66,7 +66,8 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
   if ("because" in plan) throw refusalOf(failed, plan);
   const { events: short, aside } = withoutLongValues([plan.retry, ...(more?.(plan) ?? [])], store.asideBytes);
   const hooks = [...plan.hooks].map(([about, hook]) => ({ about, ...registrationOf(hook) }));
-  const chunks: { chunks?: readonly Chunk[] } = aside.length > 0 ? { chunks: aside } : {};
+  const written = [...aside, ...plan.voids];
+  const chunks: { chunks?: readonly Chunk[] } = written.length > 0 ? { chunks: written } : {};
   const forget = plan.children.map(childKey);
   const before = events.findLast(({ type }) => type === "retry");
   const earlier = before === undefined ? {} : { deadlineSetAt: before.at };
