@@ -79,7 +79,9 @@ onStores("cancel of a saga whose process dies at every commit", ["memory", "sqli
           const first = await work(own, { leaseMs: shortMs, background: true, workflows: [code] });
           void died.then(async () => void (await scene.work({ leaseMs: shortMs, workflows: [code] }, outside)));
           const run = getRun(id, { store: outside });
-          const reached = slow ? (type: string, call: string) => type === "step" && call.startsWith("charge") : (type: string) => type === "sleep";
+          const reached = slow
+            ? (type: string, call: string) => type === "step" && call.startsWith("charge")
+            : (type: string) => type === "sleep";
           await until("it can be cancelled", async () =>
             (await readJournal(id, { store: outside })).some(({ type, id: call }) => reached(type, call)),
           );

@@ -28,7 +28,8 @@ async function sleeps(store: Store, ...ids: string[]): Promise<void> {
     await until(`run "${id}" sleeps`, async () => (await getRun(id, { store }).exists) && (await getRun(id, { store }).sleeps).length > 0);
 }
 
-const how = (error: unknown) => (CancelledError.is(error) ? "CancelledError" : error instanceof RunCancelledError ? "RunCancelledError" : String(error));
+const how = (error: unknown) =>
+  CancelledError.is(error) ? "CancelledError" : error instanceof RunCancelledError ? "RunCancelledError" : String(error);
 
 onStores("cancel and child runs", everyStore, (test) => {
   test("a child is cancelled with its parent, cleans up, and can be awaited again; one whose id the code chose, too", async ({ scene }) => {

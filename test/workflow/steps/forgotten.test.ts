@@ -147,7 +147,9 @@ onStores("a step that the code does not await", everyStore, (test) => {
     slow.open();
   });
 
-  test("is aborted by terminate, which ends the waiting; so does cancel, because there is no code that could clean up", async ({ scene }) => {
+  test("is aborted by terminate, which ends the waiting; so does cancel, because there is no code that could clean up", async ({
+    scene,
+  }) => {
     const slow = gated("slow", { graceMs: 1 });
     const run = workflow(scene.name("run"), async () => {
       slow.call("charge");
