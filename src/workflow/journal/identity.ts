@@ -15,7 +15,7 @@ export function stepIdOf(run: string, id: string): string {
  */
 export function renewedId(id: string, renewals: ReadonlyMap<string, number>): string {
   const n = renewals.get(id);
-  return n === undefined ? id : `${id}~${n}`;
+  return n === undefined ? id : `${id}~retry${n}`;
 }
 
 /** The id of a child run, derived from its parent and the request: starting it again gives the same run. */

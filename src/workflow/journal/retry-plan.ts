@@ -1,6 +1,7 @@
 import type { Chunk } from "../../core/runs/chunk.js";
 import type { Event, Retry, StepFailure } from "./event.js";
 import { forgottenChunks } from "./forgotten-chunks.js";
+import { renewedId } from "./identity.js";
 import { cutOf, isFinalFailure, requestedAfter, withoutRetried } from "./retries.js";
 
 /** How a failed run goes on. */
@@ -115,7 +116,7 @@ function renewalsIn(journal: readonly Event[]): ReadonlyMap<string, number> {
 
 /** The id that the code gives the request: the inverse of `renewedId`. */
 function withoutRenewal(id: string, renewals: ReadonlyMap<string, number>): string {
-  for (const [base, n] of renewals) if (`${base}~${n}` === id) return base;
+  for (const base of renewals.keys()) if (renewedId(base, renewals) === id) return base;
   return id;
 }
 

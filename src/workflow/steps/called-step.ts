@@ -8,11 +8,11 @@ export interface CalledStep {
 }
 
 /**
- * The step of a call id: "charge#0" and "charge:order-1" are calls of the step "charge"; "charge#0~1" is a call that a retry has renewed. The
+ * The step of a call id: "charge#0" and "charge:order-1" are calls of the step "charge"; "charge#0~retry1" is a call that a retry has renewed. The
  * name itself may contain a colon.
  */
 export function calledStep(id: string): CalledStep {
-  const numbered = /^(.*)#\d+(?:~\d+)?$/s.exec(id)?.[1];
+  const numbered = /^(.*)#\d+(?:~retry\d+)?$/s.exec(id)?.[1];
   const names = numbered === undefined ? [...id].flatMap((char, i) => (char === ":" ? [id.slice(0, i)] : [])).reverse() : [numbered];
   for (const name of names) {
     const definition = stepDefinitionOf(registeredStep(name));

@@ -44,6 +44,32 @@ describe("the workflow engine, simulated", () => {
   });
 });
 
+/** The same, of seeds with operators. */
+const keptWithOperators: readonly number[] = [
+  10, 30, 55, 85, 92, 95, 101, 115, 128, 180, 240, 292, 351, 396, 398, 404, 488, 547, 654, 707, 1039, 1549, 1552, 2019, 2038, 2395,
+];
+const seedsWithOperators = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 100, full: 500 }));
+
+describe("the workflow engine with operators, simulated", () => {
+  test(`keeps its promises in ${seedsWithOperators} seeds`, { timeout: 600_000 }, async () => {
+    const total = { actions: 0, refusals: 0, crashes: 0 };
+    for (const seed of [...keptWithOperators, ...Array.from({ length: seedsWithOperators }, (_, i) => i + 1)]) {
+      const report = await simulateWorkflows(seed, { operators: true });
+      total.actions += report.actions;
+      total.refusals += report.refusals;
+      total.crashes += report.crashes;
+    }
+    expect(total.actions).toBeGreaterThan(seedsWithOperators * 2);
+    expect(total.refusals).toBeGreaterThan(seedsWithOperators * 2);
+    expect(total.crashes).toBeGreaterThan(seedsWithOperators * 2);
+  });
+
+  test("gives the same trace for the same seed", async () => {
+    const trace = async (seed: number) => (await simulateWorkflows(seed, { operators: true })).trace;
+    for (const seed of [2, 55, 398]) expect(await trace(seed)).toEqual(await trace(seed));
+  });
+});
+
 describe("replayJournal", () => {
   test("reports whether the code ends, would continue or has diverged, and executes nothing", async () => {
     const store = await open("memory:");

@@ -67,7 +67,7 @@ interface BodyPlan {
 }
 
 /** Operators who retry, fork, resolve and delete runs. */
-export interface OperatorsPlan {
+interface OperatorsPlan {
   /** How often each operator acts, and the longest pause between two actions. */
   readonly actions: readonly number[];
   readonly pauseMsMax: number;

@@ -257,7 +257,10 @@ export class RunObserver extends Witness {
       origin,
       entries: [],
       ends: [],
-      journal: new JournalFacts(id, (call) => stepIdIn({ id, origin }, call)),
+      journal: new JournalFacts(id, {
+        stepIdOf: (call) => stepIdIn({ id, origin }, call),
+        sharesTokens: origin !== undefined || this.incarnation(id) > 0,
+      }),
       mailKeys: new Set(),
       owners: new Map(first ? [[1, { owner: first.owner, entries: 0 }]] : []),
       owner: first?.owner ?? null,
