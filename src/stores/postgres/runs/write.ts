@@ -66,7 +66,7 @@ SELECT json_build_object('written', (SELECT count(*) FROM written), 'created', $
     ),
     arrayLiteral(notified),
   ];
-  const done = await ask<Done>(connection, { name: `write-${rest.map(({ name }) => name).join("-")}`, text }, values);
+  const done = await ask<Done>(connection, { name: `write-${rest.map(({ name }) => shortName(name)).join("-")}`, text }, values);
   if (done?.written !== written.rows.length) return "refused";
   const created = new Set(done.created);
   if (changes.inserted.some(({ id }) => !created.has(id) && !isOnlyRow(operation, changes, id)))
@@ -81,4 +81,9 @@ function isOnlyRow(operation: RunOperation, { changed, entries, mail, hooksInser
   if ((operation.verb === "start" || operation.verb === "act") && operation.id === id) return false;
   if (changed.some((one) => one.id === id)) return false;
   return [...entries, ...mail, ...hooksInserted, ...chunksInserted].every(({ run }) => run !== id);
+}
+
+/** PostgreSQL cuts the name of a statement off after 63 characters, and would take two statements for one. Three letters tell the parts apart. */
+function shortName(part: string): string {
+  return part.replace("removed_", "r").slice(0, 3);
 }

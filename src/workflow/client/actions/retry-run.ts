@@ -116,7 +116,7 @@ export async function timeOf(store: Store): Promise<number> {
   return (await store.runs.claim({ owner: "operator", workflows: [], leaseMs: 1000, limit: 1 })).now;
 }
 
-export function checkIds(what: string, ids: readonly string[] | undefined): void {
+function checkIds(what: string, ids: readonly string[] | undefined): void {
   if (ids === undefined || (Array.isArray(ids) && ids.every((id) => typeof id === "string" && id !== ""))) return;
   throw new InvalidInputError(what, "must be an array of ids");
 }
