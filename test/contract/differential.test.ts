@@ -22,6 +22,7 @@ import { membersOf } from "../../src/testing/contract/ledger/operations.js";
 import { effort } from "../kit/effort.js";
 import { fc, seedOf } from "../kit/properties.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
+import { settled } from "../kit/until.js";
 import { freshTable } from "../servers/dynamodb/tables.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
 
@@ -220,7 +221,11 @@ async function play(backend: Backend, steps: typeof history extends fc.Arbitrary
 async function compare(backend: Backend, numRuns: number, part = 1): Promise<void> {
   try {
     await fc.assert(
-      fc.asyncProperty(history, (steps) => play(backend, steps)),
+      fc.asyncProperty(history, async (steps) => {
+        // The histories on SQLite never wait for I/O: without this turn, connections of the other stores would time out beside them.
+        await settled(1);
+        await play(backend, steps);
+      }),
       { numRuns, seed: seedOf(part) },
     );
   } finally {

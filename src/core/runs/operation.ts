@@ -87,6 +87,8 @@ export interface Entry {
 /** Mail that an entry sends to another run. */
 export interface OutgoingMail extends Omit<Send, "verb" | "to"> {
   readonly to: { readonly run: string };
+  /** Of a cancellation: after this time any worker may end the run without its code, see {@link RunRecord.stopAt}. */
+  readonly stopAfterMs?: number;
 }
 
 /**

@@ -4,7 +4,7 @@ import { decodeError } from "../../core/values/stored-error.js";
 import type { ChildStart, StartedChild } from "../define/context.js";
 import { ContextError, RunCancelledError, RunCycleError, RunFailedError, RunMismatchError, RunNotFoundError } from "../define/errors.js";
 import type { Renamed } from "../define/renamed.js";
-import { childMailKey } from "../journal/cancel-request.js";
+import { mailToChild } from "../journal/cancel-request.js";
 import type { Draft } from "../journal/draft.js";
 import type { OpenChild } from "../journal/end-without-code.js";
 import type { Delivery, Event } from "../journal/event.js";
@@ -157,7 +157,7 @@ export class ChildRuns {
   }
 
   #sendCancel({ run }: Pick<Child, "run">, payload: string | null): void {
-    this.#run.draft.send({ to: { run }, kind: "cancel", about: null, payload, key: childMailKey(this.#run.id, payload) });
+    this.#run.draft.send(mailToChild(this.#run.id, run, payload));
   }
 
   /** It is known now that a run with a chosen id is a child of this run. */
@@ -172,7 +172,7 @@ export class ChildRuns {
     for (const child of this.#children.values())
       if (child.named) this.#watch.look(child);
       // A child that is retried together with this run is still failed for a moment, and then reports its end.
-      else if (retried?.includes(child.request) === false && !child.ended) void this.#watch.lookForEnd(child);
+      else if (retried?.includes(child.request) === false && child.created && !child.ended) void this.#watch.lookForEnd(child);
   }
 
   /** Journals that this run waits, so that runs which wait for it can detect a cycle: see `findCycle`. */

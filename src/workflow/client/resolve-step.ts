@@ -79,7 +79,7 @@ interface Answer {
 
 async function resolutionOf(resolution: StepResolution, store: Store): Promise<Resolution> {
   if (resolution === "notApplied") return resolution;
-  if (typeof resolution === "object" && resolution !== null) {
+  if (typeof resolution === "object" && resolution !== null && Object.keys(resolution).length === 1) {
     if ("completed" in resolution) return { done: await encodeForRun("completed", resolution.completed, store) };
     if ("failed" in resolution) return { fail: encodeError(resolution.failed) };
   }

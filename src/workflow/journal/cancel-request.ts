@@ -1,3 +1,5 @@
+import type { OutgoingMail } from "../../core/runs/operation.js";
+
 /** How long the code of a cancelled run may clean up, unless the caller says otherwise: longer than the default retries of a step. */
 export const cleanupMsDefault = 900_000;
 
@@ -18,7 +20,12 @@ export function cancelRequestIn(payload: string): CancelRequest {
   return { reason, cleanupMs };
 }
 
-/** The keys of the mail that a run sends to its children, so that each gets it once. */
-export function childMailKey(parent: string, payload: string | null): string {
-  return `${payload === null ? "terminate" : "cancel"}\0${parent}`;
+/**
+ * The mail by which a run cancels a child: each child gets it once. If no worker executes the child in time, any worker ends it, also one that does not have its
+ * workflow.
+ */
+export function mailToChild(parent: string, child: string, payload: string | null): OutgoingMail {
+  const key = `${payload === null ? "terminate" : "cancel"}\0${parent}`;
+  const stopAfterMs = payload === null ? 0 : cancelRequestIn(payload).cleanupMs;
+  return { to: { run: child }, kind: "cancel", about: null, payload, key, stopAfterMs };
 }

@@ -3,7 +3,7 @@ import type { Claimed, Entry, OutgoingMail } from "../../core/runs/operation.js"
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { recordAccepted } from "../journal/after-end.js";
-import { cancelPayload, childMailKey, cleanupMsDefault } from "../journal/cancel-request.js";
+import { cancelPayload, cleanupMsDefault, mailToChild } from "../journal/cancel-request.js";
 import { encodeEvents } from "../journal/codec.js";
 import { childrenToCancel, type Decision, decideWithoutCode, hasBegun } from "../journal/end-without-code.js";
 import type { Event } from "../journal/event.js";
@@ -91,7 +91,7 @@ async function mailToChildren(
   const mail: OutgoingMail[] = [];
   for (const { run } of childrenToCancel([...requests.values(), ...deliveries])) {
     if ((await store.runs.read(run))?.parent !== parent) continue;
-    mail.push({ to: { run }, kind: "cancel", about: null, payload, key: childMailKey(parent, payload) });
+    mail.push(mailToChild(parent, run, payload));
   }
   return mail;
 }

@@ -244,8 +244,10 @@ const stores: Record<string, WorkflowSimulationOptions> = {
     return await pass({ ...operation, seq: (memory.journals.get(operation.id)?.length ?? 0) + 1 });
   }),
   "accepts the resolutions of several people": applies(async (operation, pass) => {
-    if (operation.verb !== "send" || operation.kind !== "resolve") return await pass(operation);
-    return await pass({ ...operation, key: `${operation.key} ${operation.payload}` });
+    if (operation.verb !== "act" || operation.change.kind !== "send" || operation.change.mail.kind !== "resolve")
+      return await pass(operation);
+    const { mail } = operation.change;
+    return await pass({ ...operation, change: { ...operation.change, mail: { ...mail, key: `${mail.key} ${mail.payload}` } } });
   }),
   "lets a late writer write after another one": applies(async (operation, pass, memory) => {
     const answer = await pass(operation);
@@ -283,7 +285,8 @@ const reasons: Readonly<Record<string, RegExp>> = {
   "returns a run to a worker that could not execute it": /claimed by a worker that must avoid it$/,
   "takes a refusal for a temporary error": /still open after \d+ events/,
   "repeats the steps before a refused request": /starts again, although the same owner had its result in a rejected entry$/,
-  "loses the results of steps before a refused request": /was in a rejected entry, and the journal does not have it$/,
+  "loses the results of steps before a refused request":
+    /was in a rejected entry, and the journal does not have it$|the code saw .*, but the journal has /s,
   "does not consume the mail before a refused request": /but the entry consumed only mail up to \d+$/,
 };
 

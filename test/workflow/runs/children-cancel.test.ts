@@ -2,7 +2,7 @@ import type { Store } from "onceflow";
 import { CancelledError, ContextError, RunCancelledError, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
-import { everyStore, onStores, type Scene } from "../../kit/scene.js";
+import { everyStore, onStores, type Scene, shortMs } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
 import { story, untilStatus } from "../scene.js";
 
@@ -134,6 +134,24 @@ onStores("cancel and child runs", everyStore, (test) => {
     expect(await getRun(run.id, { store: outside }).terminate()).toMatchObject({ state: "ended", noWorker: true });
     // The mail is written with the end; a worker that has the workflow of the child reads it.
     await scene.work({}, outside);
+    await untilStatus(outside, id, "cancelled");
+  });
+
+  test("a child whose workflow no worker has is ended by any worker", async ({ scene }) => {
+    const { child, note } = family(scene);
+    const id = scene.name("only child");
+    const parent = workflow(scene.name("parent"), async () => {
+      await note("begun");
+      await (await start(child, [3_600_000], { id })).returnValue;
+    });
+    const unrelated = workflow(scene.name("unrelated"), async () => {});
+    const { store, worker } = await scene.work();
+    const run = await start(parent, [], { store });
+    await sleeps(store, id);
+    await worker.stop();
+    const outside = await scene.open();
+    await getRun(run.id, { store: outside }).terminate();
+    await scene.work({ workflows: [unrelated], leaseMs: shortMs }, outside);
     await untilStatus(outside, id, "cancelled");
   });
 

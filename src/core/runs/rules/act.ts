@@ -1,6 +1,6 @@
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../operation.js";
 import { hasEnded } from "../run.js";
-import { sendMail } from "./send.js";
+import { sendMail, stopAfter } from "./send.js";
 import { startRun } from "./start.js";
 import type { RunState, RunTable } from "./table.js";
 import { childKey } from "./then.js";
@@ -52,7 +52,7 @@ function send(table: RunTable, { id, stopAt }: RunState, { mail, token, stopAfte
   const answer = sendMail(table, { ...mail, to: { run: id } });
   if (answer.kind === "ended") return answer;
   if (answer.kind !== "sent" || answer.duplicate) return refused({ because: "alreadySent" });
-  if (stopAfterMs !== undefined) table.changeRun(id, { stopAt: Math.min(stopAt ?? Number.POSITIVE_INFINITY, table.now() + stopAfterMs) });
+  if (stopAfterMs !== undefined) stopAfter(table, { id, stopAt }, stopAfterMs);
   return undefined;
 }
 

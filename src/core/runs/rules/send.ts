@@ -23,6 +23,11 @@ export function sendMail(table: RunTable, { to, kind, about, payload, key, mayHa
   return { kind: "sent", run: run.id, duplicate: false };
 }
 
+/** After this time any worker may end the run without its code. An earlier time stays. */
+export function stopAfter(table: RunTable, { id, stopAt }: Pick<RunState, "id" | "stopAt">, ms: number): void {
+  table.changeRun(id, { stopAt: Math.min(stopAt ?? Number.POSITIVE_INFINITY, table.now() + ms) });
+}
+
 /**
  * Makes a run without an owner due for every worker; if it was due already, it keeps its time. (An owner sees the mail at its next
  * renewal.)

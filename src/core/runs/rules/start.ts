@@ -1,8 +1,8 @@
 import { assert } from "../../errors/errors.js";
-import type { Entry, RunAnswer, StartRun } from "../operation.js";
+import type { Entry, OutgoingMail, RunAnswer, StartRun } from "../operation.js";
 import { hasEnded, type RunRecord } from "../run.js";
 import { changeHooks, conflictsAfter } from "./hooks.js";
-import { sendMail } from "./send.js";
+import { sendMail, stopAfter } from "./send.js";
 import type { RunTable } from "./table.js";
 import { childKey, reportEnd, writeThen } from "./then.js";
 import { changeStreams, putChunks } from "./write.js";
@@ -75,6 +75,12 @@ export function childKeys({ id, creator }: Pick<StartRun, "id" | "creator">): re
   return [childKey(id), `${childKey(id)}\0${creator}`];
 }
 
+function sendOut(table: RunTable, mail: OutgoingMail): void {
+  const answer = sendMail(table, mail);
+  const run = answer.kind === "sent" && !answer.duplicate ? table.run(mail.to.run) : undefined;
+  if (run !== undefined && mail.stopAfterMs !== undefined) stopAfter(table, run, mail.stopAfterMs);
+}
+
 /**
  * Writes everything that belongs to an entry, after its fence has passed. The run itself comes last: a child that ends at once has sent
  * its mail by then, and a release must see that mail. In this file because the two functions call each other: an entry starts children, and
@@ -84,6 +90,6 @@ export function followEntry(table: RunTable, id: string, entry: Entry): void {
   changeHooks(table, id, entry.hooks);
   for (const child of entry.children) startChild(table, id, child);
   changeStreams(table, id, entry);
-  for (const mail of entry.outgoing ?? []) sendMail(table, mail);
+  for (const mail of entry.outgoing ?? []) sendOut(table, mail);
   writeThen(table, id, entry);
 }

@@ -44,6 +44,22 @@ export const sendingOut: ContractGroup = {
       assert.deepEqual(await claimedIds(other), ["a", "b"]);
     }),
 
+    runCase(
+      "mail of an entry that cancels a run says when that run can be ended without its code; an earlier time stays",
+      async (scene) => {
+        const [store, other] = [await scene.store(), await scene.open()];
+        await create(store, { id: "child" });
+        const { now } = expectAnswer(
+          await submit(store, appendOf(await begin(store), { outgoing: [cancelOf("child", { stopAfterMs: 50 })] })),
+          "appended",
+        );
+        assert.equal((await runOf(other, "child")).stopAt, now + 50);
+        const later = cancelOf("child", { stopAfterMs: 60_000, key: "another parent" });
+        expectAnswer(await submit(store, appendOf(await begin(store, { id: "other" }), { outgoing: [later] })), "appended");
+        assert.equal((await runOf(other, "child")).stopAt, now + 50);
+      },
+    ),
+
     runCase("mail to a run that has ended or does not exist is dropped, and the entry is written", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
       await play(store, { id: "over" });
