@@ -64,9 +64,7 @@ export function planRetry(
   if (refused.length > 0) return { because: "begunAfter", ids: refused };
   const unknown = unknownAmong(events, dropped);
   if (unknown.length > 0) return { because: "unsettled", ids: unknown };
-  // A payload that a forgotten hook has not read yet must not reach the hook that the code creates in its place.
-  const hooks = [...dropped].filter((id) => isHook(events, id));
-  const renewed = [...new Set([...begun, ...hooks])].map((id) => withoutRenewal(id, renewalsIn(journal)));
+  const renewed = begun.map((id) => withoutRenewal(id, renewalsIn(journal)));
   const retried = failed.filter(({ id }) => cuts.includes(id));
   const retry: Retry = { type: "retry", at, cuts, renewed };
   return {
@@ -101,10 +99,6 @@ function unknownAmong(events: readonly Event[], requests: ReadonlySet<string>): 
     if (event.type === "done" || event.type === "fail" || event.type === "step") unknown.delete(event.id);
   }
   return [...unknown];
-}
-
-function isHook(events: readonly Event[], id: string): boolean {
-  return events.some((event) => event.type === "hook" && event.id === id);
 }
 
 /** How often each request was renewed by earlier retries. */

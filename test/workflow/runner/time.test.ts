@@ -14,11 +14,15 @@ async function runner(options: Parameters<typeof testWorkflows>[0] = {}): Promis
 }
 
 const begin = "2030-01-01T00:00:00.000Z";
-const failing = step("time: failing", async (times: number) => {
-  const { attempt } = getStepMetadata();
-  if (attempt <= times) throw new Error(`attempt ${attempt}`);
-  return attempt;
-});
+const failing = step(
+  "time: failing",
+  async (times: number) => {
+    const { attempt } = getStepMetadata();
+    if (attempt <= times) throw new Error(`attempt ${attempt}`);
+    return attempt;
+  },
+  { backoff: { minMs: 500 } },
+);
 const tell = step("time: tell", async (what: string) => what);
 const naps = workflow("time: naps", async (...ms: number[]) => {
   const woken: string[] = [];

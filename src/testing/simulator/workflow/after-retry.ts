@@ -15,8 +15,10 @@ interface AfterRetry {
 
 /** What a journal means after a retry, written down a second time from its specification: the product's own version is src/workflow/journal/retries.ts. */
 export function afterRetry(noted: readonly Noted[], { cuts, at }: Retry): AfterRetry {
-  const isCut = ({ event }: Noted) =>
-    event.type === "fail" && event.retryAt === null && event.how !== "abandoned" && cuts.includes(event.id);
+  const isFailure = ({ event }: Noted) => event.type === "fail" && event.retryAt === null && event.how !== "abandoned";
+  // A failed child that is retried, too, has not ended.
+  const isChildFailure = ({ event }: Noted) => event.type === "ended" && event.status === "failed";
+  const isCut = (each: Noted) => "id" in each.event && cuts.includes(each.event.id) && (isFailure(each) || isChildFailure(each));
   const found = noted.findIndex(isCut);
   const cut = found < 0 ? noted.length : found;
   const requestsIn = (part: readonly Noted[]) => part.flatMap(({ event }) => (isRequest(event) && event.type !== "drop" ? [event.id] : []));
@@ -26,6 +28,7 @@ export function afterRetry(noted: readonly Noted[], { cuts, at }: Retry): AfterR
     const { event } = each;
     if (event.type === "end" || (event.type === "fail" && event.how === "abandoned")) return [];
     if (i > cut && (event.type === "drop" || ("id" in event && dropped.has(event.id)))) return [];
+    if (isCut(each) && isChildFailure(each)) return [];
     const isRetried = isCut(each) || (event.type === "fail" && event.retryAt === null && event.how === "late");
     return [isRetried ? { ...each, event: { ...event, retryAt: at } as Event } : each];
   });

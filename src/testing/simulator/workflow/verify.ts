@@ -4,6 +4,7 @@ import { decodeEvents } from "../../../workflow/journal/codec.js";
 import type { Delivery, Event } from "../../../workflow/journal/event.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
+import { afterRetry, type Noted } from "./after-retry.js";
 import type { KnownRun } from "./run-observer.js";
 import { type Script, type SeenOutcome, startOf } from "./script.js";
 import type { WorkflowSimulation } from "./simulation.js";
@@ -105,9 +106,21 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: Known
       check(event.id, event.attempt, (decode(event.value) as { chunks: number }).chunks);
   const isWrite = ({ type }: Event) => type === "write";
   const chunksOfCode = chunks.filter(({ by }) => by === "run").map(({ i }) => i);
-  const writes = own.filter(isWrite).map((event) => Number(("id" in event ? event.id : "").split("#")[1]));
+  const writes = eventsThatCount(entries)
+    .filter(isWrite)
+    .map((event) => Number(("id" in event ? event.id : "").split("#")[1]));
   if (`${chunksOfCode}` !== `${writes}`)
     throw new PromiseBroken(`${run}: the stream has the chunks [${chunksOfCode}] of the code, expected [${writes}]`);
+}
+
+/** Events of the run itself, and not of a run that it was forked from, without those that retries have forgotten. */
+function eventsThatCount(entries: KnownRun["entries"]): Event[] {
+  let noted: readonly Noted[] = [];
+  for (const [entry, { events }] of entries.entries())
+    for (const event of decodeEvents(events))
+      noted = event.type === "retry" ? afterRetry(noted, event).kept : [...noted, { event, entry, consumedBefore: 0 }];
+  const isCopied = ({ entry }: Noted) => entry === 0 && entries[0]?.by === "operator";
+  return noted.filter((each) => !isCopied(each)).map(({ event }) => event);
 }
 
 /** In every execution, the code saw the outcomes that the journal has, in the same order, as far as that execution got. */
