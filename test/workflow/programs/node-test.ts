@@ -32,7 +32,7 @@ describe("an order", () => {
     await t.waitForSleep(run);
     await t.advance("3d");
     await (await t.waitForHook(run, { token: "approve:o1" })).resume(true);
-    assert.deepEqual(await t.result(run), { chargeId: "ch_o1", approved: true, at: "2030-01-04T00:00:00.500Z" });
+    assert.deepEqual(await t.result(run), { chargeId: "ch_o1", approved: true, at: "2030-01-04T00:00:01.000Z" });
   });
 
   test("is charged once, even if the worker dies and the event is delivered twice", async () => {
