@@ -37,6 +37,7 @@ export const longest: readonly string[] = [
   "contract/redis-cluster",
   "stores/redis/slot-move",
   "stores/upgrade",
+  "runs/crash",
   "workflow/crashes/known-problems",
   "stores/redis/failover",
   "workflow/steps/determinism",

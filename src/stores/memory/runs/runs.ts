@@ -10,7 +10,12 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
   const { runs, journals, hooks } = memory;
   const table = new MemoryRunTable(memory, now);
   return {
-    flush: async (operations) => operations.map((operation) => applyRun(table, operation)),
+    flush: async (operations) =>
+      operations.map((operation) => {
+        // The same time for a whole operation.
+        const at = now();
+        return applyRun(new MemoryRunTable(memory, () => at), operation);
+      }),
     claim: async (query) => claim(memory, table, query),
     load: async (id) => load(memory, id, true),
     async renew({ owner, leaseMs, signOfLife }) {
