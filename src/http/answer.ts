@@ -33,22 +33,25 @@ export async function answer<From>(policy: Policy<From>, incoming: IncomingReque
   try {
     const key = readKey(incoming.header(policy.header), policy.keyCharsMax);
     if (key === undefined) throw new Refusal("key-missing", `send the header ${policy.header}`);
-    const caller = await callerOf(policy, incoming);
+    const named = callerOf(policy, incoming);
+    const caller = typeof named === "string" ? named : await named;
     return await mounted(incoming.from, { scope: identityAsSent(policy, incoming, caller).scope, key }, execute, async () => {
       const body = await incoming.body(policy.bodyBytesMax);
-      const identity = await identify(policy, incoming, { key, caller });
+      const identified = identify(policy, incoming, { key, caller });
+      const identity = identified instanceof Promise ? await identified : identified;
       // Computed before the handler runs: a handler that changes the parsed body must not change the fingerprint.
       const fingerprint = printOf(policy, incoming, identity, body);
       const ask = (fingerprint: string): Promise<OnceResult<StoredResponse>> => {
         const options = { ...onceOptions(policy, incoming), fingerprint, key, scope: identity.scope };
-        return Promise.race([once(policy.store, options, (attempt) => execution.run(attempt)), execution.overdue]);
+        return execution.unlessOverdue(once(policy.store, options, (attempt) => execution.run(attempt)));
       };
-      const result = await ask(fingerprint).catch((error: unknown) => {
+      try {
+        return replyOf(policy, execution, await ask(fingerprint));
+      } catch (error) {
         // A MismatchError thrown by the handler is not about this key: asking again would run the handler a second time.
         if (execution.ran || !(error instanceof MismatchError) || body.unseen === undefined) throw error;
-        return ask(printOf(policy, incoming, identity, body.unseen));
-      });
-      return replyOf(policy, execution.whole, result);
+        return replyOf(policy, execution, await ask(printOf(policy, incoming, identity, body.unseen)));
+      }
     });
   } catch (error) {
     const failed = execution.failedBy(error);
@@ -74,7 +77,7 @@ function printOf<From>(
   return fingerprintOf(policy.fingerprint, { ...where, query, contentType: header("content-type"), body });
 }
 
-function replyOf<From>(policy: Policy<From>, whole: boolean, result: OnceResult<StoredResponse>): Reply | "captured" {
+function replyOf<From>(policy: Policy<From>, { whole }: HandlerExecution<From>, result: OnceResult<StoredResponse>): Reply | "captured" {
   if (result.status === "unknown") return problemReply("outcome-unknown", policy);
   if (result.status === "running") return problemReply("in-flight", policy);
   if (result.status === "executed") return whole || policy.onTooLong === "pass" ? "captured" : problemReply("response-too-long", policy);

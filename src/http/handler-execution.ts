@@ -25,8 +25,6 @@ export class HandlerExecution<From> {
   #failure: Failure | undefined;
   #cancelOverdue: () => void = () => {};
   #rejectOverdue: (error: Refusal) => void = () => {};
-  /** Rejects if saving the outcome takes too long. Saving continues in the background. */
-  readonly overdue: Promise<never>;
   whole = true;
   /** Whether the handler was called. */
   ran = false;
@@ -35,15 +33,20 @@ export class HandlerExecution<From> {
     this.#policy = policy;
     this.#incoming = incoming;
     this.#execute = execute;
-    this.overdue = new Promise((_, reject) => {
+  }
+
+  /** The outcome; rejects if saving it takes too long. Saving continues in the background. */
+  unlessOverdue<Outcome>(outcome: Promise<Outcome>): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
       this.#rejectOverdue = reject;
+      outcome.then(resolve, reject);
     });
   }
 
   async run(attempt: Attempt): Promise<StoredResponse> {
     const { keeps, keptHeader } = this.#policy;
     this.ran = true;
-    const captured = await this.#bounded(attempt).finally(() => this.#watchSaving());
+    const captured = await this.#bounded(attempt);
     const { status, whole } = captured;
     this.whole = whole;
     if (keeps(status)) return toStored(captured, keptHeader, this.#incoming.method === "HEAD");
@@ -53,20 +56,23 @@ export class HandlerExecution<From> {
     throw error;
   }
 
-  #bounded(attempt: Attempt): Promise<Captured> {
+  async #bounded(attempt: Attempt): Promise<Captured> {
     const { store, timeoutMs, graceMs } = this.#policy;
     let late: Refusal | undefined;
     const overdueError = () => {
       late = new Refusal("timeout", "the handler did not finish in time");
       return late;
     };
-    const ran = runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, (bounded) =>
-      within(bounded, async () => this.#execute()),
-    );
-    return ran.catch((error: unknown) => {
+    try {
+      return await runBounded(store.clock, attempt, { timeoutMs, graceMs, overdueError }, (bounded) =>
+        within(bounded, async () => this.#execute()),
+      );
+    } catch (error) {
       if (error !== late) this.#failure = { kind: "threw", error };
       throw error;
-    });
+    } finally {
+      this.#watchSaving();
+    }
   }
 
   /** Limits the time for saving: the client gets its response only after the outcome is saved. */

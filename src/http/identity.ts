@@ -32,14 +32,23 @@ function identityAt(method: string, path: string, caller: string): Identity {
  *   request is still found first;
  * - where no route is matched, the path as sent stays the name, and a second record, the claim, keeps other spellings out.
  */
-export async function identify<From>(
+export function identify<From>(
   policy: Policy<From>,
   incoming: IncomingRequest<From>,
-  { key, caller }: { readonly key: Key; readonly caller: string },
+  caller: { readonly key: Key; readonly caller: string },
+): Identity | Promise<Identity> {
+  const sent = identityAsSent(policy, incoming, caller.caller);
+  const { path, routePath = path, foldedPath = routePath } = incoming;
+  if (policy.operation !== undefined || (routePath === path && foldedPath === path)) return sent;
+  return identifySpelling(policy, incoming, { ...caller, sent });
+}
+
+/** The path was spelt in another way than the route. */
+async function identifySpelling<From>(
+  policy: Policy<From>,
+  { method, path, routePath = path, foldedPath = routePath }: IncomingRequest<From>,
+  { key, caller, sent }: { readonly key: Key; readonly caller: string; readonly sent: Identity },
 ): Promise<Identity> {
-  const sent = identityAsSent(policy, incoming, caller);
-  const { method, path, routePath = path, foldedPath = routePath } = incoming;
-  if (policy.operation !== undefined) return sent;
   if (routePath !== path && (await isKept(policy.store, sent.scope, key))) return sent;
   const identity = identityAt(method, routePath, caller);
   if (foldedPath !== routePath) await claim(policy, { scope: identityAt(method, foldedPath, caller).scope, key, identity });
@@ -82,8 +91,12 @@ async function isKept(store: Store, scope: string, key: Key): Promise<boolean> {
   return reading !== undefined && (reading.record.goneAt === null || reading.now < reading.record.goneAt);
 }
 
-export async function callerOf<From>({ scope }: Policy<From>, { from }: IncomingRequest<From>): Promise<string> {
-  const caller = typeof scope === "string" ? scope : await scope(from);
+export function callerOf<From>({ scope }: Policy<From>, { from }: IncomingRequest<From>): string | Promise<string> {
+  return typeof scope === "string" ? scope : namedBy(scope, from);
+}
+
+async function namedBy<From>(scope: (from: From) => string | Promise<string>, from: From): Promise<string> {
+  const caller: unknown = await scope(from);
   if (typeof caller === "string") return caller;
   throw new InvalidInputError("scope", `must be a string, not ${String(caller)}; reject unauthenticated requests before this middleware`);
 }

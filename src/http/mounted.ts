@@ -24,6 +24,8 @@ export async function mounted<Answer>(
   const records = answering.get(request) ?? new Set();
   const record = `${id.scope}\n${id.key}`;
   if (records.has(record) && isInside(request, id)) {
+    // Adapters expect that the handler does not run before `answer` has returned its promise.
+    await undefined;
     await execute();
     return "captured";
   }

@@ -2,6 +2,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigurationError, InvalidInputError, key, once, open } from "onceflow";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { type Clock, systemClock } from "../../src/core/work/clock.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 
 const folder = temporaryFolder(afterAll);
@@ -60,9 +61,11 @@ describe("the URL is refused with an onceflow error that says what is wrong and 
 });
 
 describe.skipIf(process.platform === "win32")("a SQLite file that is deleted or replaced while its store is open", () => {
-  test.for(["deleted", "replaced"] as const)("%s: the next write is refused at once, and no effect happens", async (how) => {
+  test.for(["deleted", "replaced"] as const)("%s: a write 100 ms later is refused at once, and no effect happens", async (how) => {
     const path = join(folder, `${how}.db`);
-    const store = await open(`sqlite:${path}`, { stallMsMax: 0 });
+    let passedMs = 0;
+    const clock: Clock = { ...systemClock, now: () => systemClock.now() + passedMs };
+    const store = await open(`sqlite:${path}`, { stallMsMax: 0, clock });
     onTestFinished(() => store.close());
     await once(store, { key: key.of("before") }, () => 1);
     if (how === "deleted") rmSync(path);
@@ -71,6 +74,7 @@ describe.skipIf(process.platform === "win32")("a SQLite file that is deleted or 
       await other.close();
       renameSync(join(folder, "other.db"), path);
     }
+    passedMs += 100;
     let effects = 0;
     const error = await once(store, { key: key.of("after") }, () => ++effects).catch((e: unknown) => e);
     expect(error).toMatchObject({ code: "STORE_NOT_USABLE", retryable: false, message: expect.stringContaining("deleted or replaced") });

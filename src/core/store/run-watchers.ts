@@ -52,16 +52,21 @@ export class RunWatchers {
  * The runs that a worker or a waiting caller may have to read now. An append after which the owner keeps the run concerns only its
  * children and the runs to which it sends mail.
  */
-function changedBy(operation: RunOperation, answer: RunAnswer): string[] {
+function changedBy(operation: RunOperation, answer: RunAnswer): readonly string[] {
   if (answer.kind === "sent") return [answer.run];
   if (answer.kind === "acted") return operation.verb === "act" && !answer.repeated ? [operation.id] : [];
   if (answer.kind === "created" && operation.verb === "start" && operation.first === null) return [operation.id];
   if (operation.verb === "send" || operation.verb === "write") return [];
   const entry = entryOf(operation);
   if (entry === undefined || !(answer.kind === "appended" || answer.kind === "created")) return [];
-  const others = [...entry.children.map(({ id }) => id), ...(entry.outgoing ?? []).map(({ to }) => to.run)];
-  return entry.then.kind === "hold" ? others : [operation.id, ...others];
+  const { children, outgoing = none, then } = entry;
+  // Most entries change nothing for others.
+  if (then.kind === "hold" && children.length === 0 && outgoing.length === 0) return none;
+  const others = [...children.map(({ id }) => id), ...outgoing.map(({ to }) => to.run)];
+  return then.kind === "hold" ? others : [operation.id, ...others];
 }
+
+const none: readonly never[] = [];
 
 function hasEndedBy(operation: RunOperation, run: string): boolean {
   return operation.verb !== "send" && operation.id === run && entryOf(operation)?.then.kind === "end";

@@ -148,7 +148,7 @@ export class Execution implements WorkflowContext {
     this.calls = new StepCalls(this);
     this.sleeps = new Sleeps(this);
     this.hooks = new Hooks(this, hooks);
-    this.children = new ChildRuns(this, childrenToCancel([...history.requests.values(), ...history.deliveries]));
+    this.children = new ChildRuns(this, childrenToCancel(history));
     this.streams = new RunStreams(this);
     this.chunks = new ChunkBuffer(this);
     this.stopping = new Stopping(this);

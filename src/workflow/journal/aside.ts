@@ -61,14 +61,18 @@ export function withoutLongValues(
   asideBytes: number,
 ): { readonly events: readonly Event[]; readonly aside: Chunk[] } {
   const aside: Chunk[] = [];
-  const shortened = (event: Event): Event => {
+  let shortened: Event[] | undefined;
+  let i = -1;
+  for (const event of events) {
+    i += 1;
     const text = valueIn(event);
     const put = text === null ? undefined : putAside(text, asideBytes);
-    if (put === undefined) return event;
+    if (put === undefined) continue;
     aside.push(put.chunk);
-    return withValue(event, put.reference);
-  };
-  return { events: events.map(shortened), aside };
+    shortened ??= [...events];
+    shortened[i] = withValue(event, put.reference);
+  }
+  return { events: shortened ?? events, aside };
 }
 
 /** Replaces references in events by their values. Reads the store only if there are references. */

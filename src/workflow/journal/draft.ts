@@ -129,15 +129,15 @@ export class Draft {
   take(then: Then, startedAt?: number): Taken {
     const events = this.#events;
     const starts = this.#starts;
-    const chunks = this.#chunks;
-    const mail = this.#mail;
+    const chunks = this.#chunks.length > 0 ? this.#chunks : none;
+    const mail = this.#mail.length > 0 ? this.#mail : none;
     const { events: short, aside } = withoutLongValues(events, this.#asideBytes);
     const written = startedAt === undefined ? short : withStartTime(short, startedAt);
     const plain: Entry = {
       events: events.length > 0 ? encodeEvents(written) : null,
       consumed: this.#consumed,
-      hooks: this.#hooks,
-      children: this.#children,
+      hooks: this.#hooks.length > 0 ? this.#hooks : none,
+      children: this.#children.length > 0 ? this.#children : none,
       then: this.#ended(then),
     };
     const withMail = this.#outgoing.length > 0 ? { ...plain, outgoing: this.#outgoing } : plain;
@@ -190,13 +190,14 @@ export class Draft {
   discard(): void {
     this.#events = [];
     this.#starts = [];
-    this.#hooks = [];
-    this.#children = [];
-    this.#voids = [];
-    this.#chunks = [];
+    // Most entries have none of these: a new array for each would be most of what a draft allocates.
+    if (this.#hooks.length > 0) this.#hooks = [];
+    if (this.#children.length > 0) this.#children = [];
+    if (this.#voids.length > 0) this.#voids = [];
+    if (this.#chunks.length > 0) this.#chunks = [];
     this.#consumed = null;
-    this.#mail = [];
-    this.#outgoing = [];
+    if (this.#mail.length > 0) this.#mail = [];
+    if (this.#outgoing.length > 0) this.#outgoing = [];
     this.#stopAt = undefined;
   }
 
@@ -227,6 +228,10 @@ export function withoutStarts(events: readonly Event[]): Event[] {
 }
 
 /** Gives the first event the start time of the code, so that the clock of a replay starts at the same time. */
-function withStartTime([first, ...rest]: readonly Event[], startedAt: number): Event[] {
-  return first === undefined ? [] : [{ ...first, at: startedAt }, ...rest];
+function withStartTime(events: readonly Event[], startedAt: number): readonly Event[] {
+  const [first] = events;
+  if (first === undefined || first.at === startedAt) return events;
+  return [{ ...first, at: startedAt }, ...events.slice(1)];
 }
+
+const none: readonly never[] = [];

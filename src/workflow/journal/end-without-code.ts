@@ -1,6 +1,5 @@
 import type { Mail, RunRecord } from "../../core/runs/run.js";
 import { cancelRequestIn } from "./cancel-request.js";
-import type { Event } from "./event.js";
 import type { History } from "./history.js";
 
 /** Whether a step of the run has begun, or a child run was started: only then has its code something to clean up. */
@@ -45,11 +44,11 @@ export interface OpenChild {
   readonly run: string;
 }
 
-export function childrenToCancel(events: Iterable<Event>): OpenChild[] {
-  const open = new Map<string, OpenChild>();
-  for (const event of events) {
-    if (event.type === "child" && event.onCancel === undefined) open.set(event.id, { request: event.id, run: event.run });
-    else if (event.type === "ended") open.delete(event.id);
-  }
-  return [...open.values()];
+export function childrenToCancel({ requests, deliveries }: Pick<History, "requests" | "deliveries">): OpenChild[] {
+  const open: OpenChild[] = [];
+  for (const event of requests.values())
+    if (event.type === "child" && event.onCancel === undefined) open.push({ request: event.id, run: event.run });
+  if (open.length === 0) return open;
+  const ended = new Set(deliveries.flatMap(({ type, id }) => (type === "ended" ? [id] : [])));
+  return open.filter(({ request }) => !ended.has(request));
 }

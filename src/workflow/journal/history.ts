@@ -54,7 +54,7 @@ export class History {
   clearances = 0;
   #crashes = 0;
   /** Calls that were cancelled: the code does not get their later verdicts. */
-  readonly #cancelled = new Set<string>();
+  #cancelled: Set<string> | undefined;
   #entries = 0;
   /** The entry that set `looseFrom`. */
   #looseSince = 0;
@@ -86,7 +86,7 @@ export class History {
       if (this.end !== undefined) break;
       this.startedAt ??= event.at;
       if (isRequest(event)) this.requests.set(event.type === "drop" ? `drop ${event.id}` : event.id, event);
-      if (isDelivery(event) && !(isAttemptEvent(event) && this.#cancelled.has(event.id))) this.#noteDelivery(event);
+      if (isDelivery(event) && !(isAttemptEvent(event) && this.#cancelled?.has(event.id))) this.#noteDelivery(event);
       if (isAttemptEvent(event)) this.#noteAttempt(event);
       else this.#note(event);
     }
@@ -96,7 +96,10 @@ export class History {
     if (event.type === "stop") this.#loosenFrom(this.deliveries.length);
     // A later entry has deliveries: what follows from the earlier ones is in the journal, too.
     else if (this.pausedFrom === undefined && this.#entries > this.#looseSince) this.looseFrom = undefined;
-    if (event.type === "cancelled") this.#cancelled.add(event.id);
+    if (event.type === "cancelled") {
+      this.#cancelled ??= new Set();
+      this.#cancelled.add(event.id);
+    }
     this.deliveries.push(event);
     this.#crashes = 0;
     this.clearances = 0;

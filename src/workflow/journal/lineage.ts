@@ -27,21 +27,23 @@ export class Lineage {
   /** The fork of a fork has several, oldest first. */
   #copies: Copy[] = [];
   /** The run whose step ids a copied call has. */
-  readonly #keysOfCopied = new Map<string, string>();
+  #keysOfCopied: Map<string, string> | undefined;
   /** The run whose step ids the calls after the last copy have, if it is not this one. */
   #keys: string | undefined;
 
   add({ run, sameKeys }: Fork, requests: Iterable<string>, deliveries: number): void {
     const keys = this.#keys ?? run;
-    const fresh = [...requests].filter((id) => !this.#keysOfCopied.has(id));
-    for (const id of fresh) this.#keysOfCopied.set(id, keys);
+    this.#keysOfCopied ??= new Map();
+    const known = this.#keysOfCopied;
+    const fresh = [...requests].filter((id) => !known.has(id));
+    for (const id of fresh) known.set(id, keys);
     this.#copies.push({ run, requests: fresh, deliveries });
     this.#keys = sameKeys ? keys : undefined;
   }
 
   /** The stepId of a call of this run. */
   stepIdOf(run: string, call: string): string {
-    return stepIdOf(this.#keysOfCopied.get(call) ?? this.#keys ?? run, call);
+    return stepIdOf(this.#keysOfCopied?.get(call) ?? this.#keys ?? run, call);
   }
 
   /**
@@ -57,7 +59,7 @@ export class Lineage {
   copy(): Lineage {
     const copy = new Lineage();
     copy.#copies = [...this.#copies];
-    for (const [id, keys] of this.#keysOfCopied) copy.#keysOfCopied.set(id, keys);
+    copy.#keysOfCopied = this.#keysOfCopied && new Map(this.#keysOfCopied);
     copy.#keys = this.#keys;
     return copy;
   }

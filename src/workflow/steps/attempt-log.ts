@@ -24,6 +24,7 @@ export interface PastAttempts {
 }
 
 export function pastAttempts(log: AttemptLog): PastAttempts {
+  if (log.length === 0) return noAttempts;
   const begun = log.filter((event) => event.type === "step" && event.attempt > 0) as { readonly at: number; readonly attempt: number }[];
   const sinceRetry = log.slice(log.findLastIndex(({ type }) => type === "retry") + 1);
   const failed = log.filter((event): event is StepFailure => event.type === "fail");
@@ -41,6 +42,19 @@ export function pastAttempts(log: AttemptLog): PastAttempts {
     crashes: crashesIn(sinceRetry),
   };
 }
+
+/** A call that the code has just made. */
+const noAttempts: PastAttempts = {
+  last: undefined,
+  isOpen: false,
+  attempt: 0,
+  startedAt: 0,
+  firstStartedAt: undefined,
+  failures: 0,
+  failure: "",
+  mayHaveHappened: false,
+  crashes: 0,
+};
 
 function isNotApplied(failure: StepFailure | undefined): boolean {
   return failure !== undefined && decodeError(failure.error).name === "NotApplied";

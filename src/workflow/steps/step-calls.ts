@@ -114,10 +114,11 @@ export class StepCalls {
   /** The id of a call. Calls are counted together for the current and former names: after a journaled "old#0" comes "new#1". */
   #nameOf(definition: StepDefinition, args: readonly unknown[]): { readonly id: string; readonly definition: StepDefinition } | undefined {
     const { requests } = this.#run;
-    const { name } = definition;
+    const { name, former = [] } = definition;
     const { key } = definition.options();
     const suffix =
       key === undefined ? `#${requests.count(name)}` : `:${checkedKey(name, (key as (...args: readonly unknown[]) => unknown)(...args))}`;
+    if (former.length === 0) return { id: requests.idOf(name + suffix), definition };
     const idOf = (each: string) => requests.idOf(each + suffix);
     const has = (each: string) => requests.has(idOf(each)) || this.#calls.has(idOf(each));
     const journaled = journaledName({ kind: "step", renamed: definition, has });
@@ -173,7 +174,7 @@ export class StepCalls {
 
   /** Continues open calls after a replay. `attempts`: the journaled attempts of each call. */
   resume(attempts: ReadonlyMap<string, AttemptLog>): void {
-    for (const call of this.#open) call.resume(attempts.get(call.id) ?? []);
+    for (const call of this.#open) call.resume(attempts.get(call.id) ?? noLog);
   }
 
   /** A body of the run has started, in this process or in another one. */
@@ -228,7 +229,7 @@ export class StepCalls {
   /** After a replay in which the code has ended: the run waits for the `awaited` calls and ends without the others. */
   resumeEnded(attempts: ReadonlyMap<string, AttemptLog>, awaited: ReadonlySet<StepCall>): void {
     for (const call of this.#open) {
-      const log = attempts.get(call.id) ?? [];
+      const log = attempts.get(call.id) ?? noLog;
       if (awaited.has(call)) call.resume(log);
       else call.resumeEnded(log);
     }
@@ -236,7 +237,9 @@ export class StepCalls {
 
   /** Number of calls whose outcome is unknown. */
   get unknown(): number {
-    return [...this.#open].filter(({ state }) => state === "unknown").length;
+    let count = 0;
+    for (const { state } of this.#open) if (state === "unknown") count += 1;
+    return count;
   }
 
   /** Bodies that still run when the run ends. */
@@ -244,6 +247,8 @@ export class StepCalls {
     return [...this.#open].flatMap(({ lateBody }) => lateBody ?? []);
   }
 }
+
+const noLog: AttemptLog = [];
 
 /** `attempt` 0: the request is journaled, but no attempt starts. */
 function requestOf(id: string, at: number, { print, partial }: StepInput, attempt: 0 | 1): Request {

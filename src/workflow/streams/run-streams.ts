@@ -23,19 +23,20 @@ interface StreamingRun {
  */
 export class RunStreams implements StreamTarget {
   readonly #run: StreamingRun;
-  readonly #counts = new Map<string, number>();
-  readonly #closed = new Set<string>();
+  #counts: Map<string, number> | undefined;
+  #closed: Set<string> | undefined;
 
   constructor(run: StreamingRun) {
     this.#run = run;
   }
 
   write(stream: string, value: unknown): Promise<void> {
-    if (this.#closed.has(stream)) throw new StreamClosedError(stream);
+    if (this.#closed?.has(stream)) throw new StreamClosedError(stream);
     const { store } = this.#run;
-    const n = this.#counts.get(stream) ?? 0;
+    const n = this.#counts?.get(stream) ?? 0;
     checkCount(store, stream, n);
     const kept = chunkValue(store, value);
+    this.#counts ??= new Map();
     this.#counts.set(stream, n + 1);
     return this.#ask({ stream, writer: codeWriter(this.#run.replay.retries), n, attempt: 1, ...kept });
   }
@@ -56,7 +57,8 @@ export class RunStreams implements StreamTarget {
   }
 
   async #end(chunk: Chunk): Promise<void> {
-    if (this.#closed.has(chunk.stream)) throw new StreamClosedError(chunk.stream);
+    if (this.#closed?.has(chunk.stream)) throw new StreamClosedError(chunk.stream);
+    this.#closed ??= new Set();
     this.#closed.add(chunk.stream);
     await this.#ask(chunk);
   }

@@ -84,12 +84,12 @@ function troubleOf({ status, trouble }: RunRecord, history: History): string {
 async function mailToChildren(
   store: Store,
   parent: string,
-  { requests, deliveries }: History,
+  history: History,
   { atOnce }: { readonly atOnce: boolean },
 ): Promise<OutgoingMail[]> {
   const payload = atOnce ? null : cancelPayload({ reason: undefined, cleanupMs: cleanupMsDefault });
   const mail: OutgoingMail[] = [];
-  for (const { run } of childrenToCancel([...requests.values(), ...deliveries])) {
+  for (const { run } of childrenToCancel(history)) {
     if ((await store.runs.read(run))?.parent !== parent) continue;
     mail.push(mailToChild(parent, run, payload));
   }

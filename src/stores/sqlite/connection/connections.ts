@@ -8,6 +8,8 @@ import { explain, explainOpening, fileGone, isBusy } from "../errors.js";
 import { isUpToDate, migrate } from "../migrations/migrate.js";
 
 const busyMsMax = 10_000;
+/** How often a write looks whether the file is still there. A look takes half as long as all else that a write does outside of SQLite. */
+const fileCheckMs = 100;
 const busyBackoff: Backoff = { minMs: 0.2, maxMs: 10 };
 
 /**
@@ -37,7 +39,7 @@ export interface Connections {
   readonly main: SqliteDatabase;
   /** Opens another connection to the same file, for the transactions of handlers. */
   another(): SqliteDatabase;
-  /** Throws if the path no longer refers to the open file. Takes a few microseconds. */
+  /** Throws if the path no longer refers to the open file. Looks at most every {@link fileCheckMs}. */
   requireFile(): void;
   close(): void;
 }
@@ -56,13 +58,17 @@ export async function openConnections(path: string, driver: SqliteDriver, clock:
     throw explainOpening(error, path);
   }
   const file = statSync(path, { throwIfNoEntry: false });
+  let checkedAt = clock.now();
   return {
     path,
     driver,
     main,
     requireFile() {
+      const now = clock.now();
+      if (now - checkedAt < fileCheckMs) return;
       const found = statSync(path, { throwIfNoEntry: false });
       if (found?.ino !== file?.ino || found?.dev !== file?.dev) throw fileGone(path);
+      checkedAt = now;
     },
     another() {
       const database = openDatabase(path, driver);
