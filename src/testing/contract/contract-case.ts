@@ -20,13 +20,21 @@ export interface ContractGroup {
 
 export type Skip = ContractCase["skip"];
 
-/** Makes a case that runs on its own ledger, and closes and removes the ledger whether the case passes or fails. */
-export function contractCase(name: string, play: (scene: Scene) => Promise<void>, skip: Skip = () => undefined): ContractCase {
+/**
+ * Makes a case that runs on its own ledger, and closes and removes the ledger whether the case passes or fails. `unopened`: the case
+ * needs a ledger whose tables no store has created.
+ */
+export function contractCase(
+  name: string,
+  play: (scene: Scene) => Promise<void>,
+  skip: Skip = () => undefined,
+  { unopened = false }: { readonly unopened?: boolean } = {},
+): ContractCase {
   return {
     name,
     skip,
     async run(target) {
-      const scene = await Scene.set(target);
+      const scene = await Scene.set(target, { unopened });
       try {
         await play(scene);
       } finally {

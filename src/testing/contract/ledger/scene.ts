@@ -16,8 +16,8 @@ export class Scene {
   readonly #opened: Store[] = [];
   #store: Store | undefined;
 
-  static async set(target: ContractTarget): Promise<Scene> {
-    return new Scene(target, await target.create());
+  static async set(target: ContractTarget, options?: { readonly unopened: boolean }): Promise<Scene> {
+    return new Scene(target, await target.create(options));
   }
 
   private constructor(target: ContractTarget, ledger: ContractLedger) {

@@ -13,8 +13,11 @@ export interface ContractTarget {
   readonly virtualTime?: boolean;
   /** A lease that the heartbeat renews in time, even on a busy machine. Default 1000 ms; set more if the server is slow. */
   readonly leaseMs?: number;
-  /** Creates a new, empty ledger (database, file, schema …). Cases run at the same time, each on its own ledger. */
-  create(): Promise<ContractLedger>;
+  /**
+   * Creates an empty ledger (database, file, schema …). Cases run at the same time, each on its own ledger. A target may empty a ledger that was
+   * removed and use it again, unless it must be `unopened`: then no store has created its tables.
+   */
+  create(options?: { readonly unopened?: boolean }): Promise<ContractLedger>;
 }
 
 /** One ledger of a target: the data of one case. */
