@@ -44,6 +44,7 @@ export const fullOnly: Readonly<Record<string, string>> = {
   "package/docs.test.ts": "runs every sample of the docs, which changes with the docs and the public API",
   "stores/postgres/isolation.test.ts": "other default isolation levels; contract/postgres.test.ts runs at the server's own default",
   "stores/redis/slot-move.test.ts": "stores/redis/failover.test.ts moves a slot under load",
+  "stores/mongodb/passing-errors.test.ts": "stores/postgres/passing-errors.test.ts has the same errors on PostgreSQL",
   "stores/upgrade.test.ts": "data of earlier versions in every store, which changes with the migrations",
   "transform/plugins.test.ts": "the same app with every bundler; transform/register.test.ts has it with the Node loader",
   "workflow/compat/former-names.test.ts": "names of steps of earlier releases, which change with the transform alone",

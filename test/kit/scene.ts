@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, inject, test } from "vitest";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
 import { freshMongoDatabase } from "../servers/mongodb/databases.js";
 import { type FreshDatabase, freshDatabase } from "../servers/postgres/databases.js";
+import { SchemaPool } from "../servers/postgres/schema-pool.js";
 
 export type StoreName = "memory" | "sqlite" | "postgres" | "mongodb";
 export const everyStore: readonly StoreName[] = ["memory", "sqlite", "postgres"];
@@ -26,7 +27,8 @@ interface Place {
   /** Empty for memory, which no other process can open. */
   readonly url: string;
   open(options?: OpenOptions): Promise<Store>;
-  remove(): Promise<void>;
+  /** `spoilt`: the test has changed more than rows, or processes that it has killed may still write. */
+  remove(spoilt: boolean): Promise<void>;
 }
 
 interface Workplace {
@@ -46,6 +48,8 @@ export class Scene {
   readonly #stores: Store[] = [];
   readonly #workers: Worker[] = [];
   readonly #ends: (() => unknown)[] = [];
+  /** Set by a test that changes the tables: no other test gets them. */
+  isSpoilt = false;
 
   constructor(on: StoreName, place: Place) {
     this.on = on;
@@ -102,7 +106,7 @@ export class Scene {
       "close",
       this.#stores.map((store) => store.close()),
     );
-    await this.#place.remove();
+    await this.#place.remove(this.isSpoilt);
   }
 }
 
@@ -129,31 +133,32 @@ async function sqlitePlace(): Promise<Place> {
   return { url, open: (options) => open(url, options), remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-let schemas = 0;
-
-/** A new schema: a database for each test would take longer than most tests. */
-async function postgresPlace(database: FreshDatabase): Promise<Place> {
-  schemas += 1;
-  const url = new URL(database.url);
-  url.searchParams.set("schema", `case_${schemas}`);
-  return { url: url.href, open: (options) => open(url.href, options), remove: async () => {} };
+/** A schema: a database for each test would take longer than most tests. */
+async function postgresPlace(pool: SchemaPool): Promise<Place> {
+  const schema = pool.take();
+  const { href } = schema.url;
+  return { url: href, open: (options) => open(href, options), remove: (spoilt) => (spoilt ? Promise.resolve() : schema.giveBack()) };
 }
+
+let prefixes = 0;
 
 /** A prefix of its own in a database that all tests of a file share. */
 async function mongoPlace(database: FreshDatabase): Promise<Place> {
-  schemas += 1;
+  prefixes += 1;
   const url = new URL(database.url);
-  url.searchParams.set("prefix", `case_${schemas}`);
+  url.searchParams.set("prefix", `case_${prefixes}`);
   return { url: url.href, open: (options) => open(url.href, options), remove: async () => {} };
 }
 
 type SceneTest = ReturnType<typeof sceneTest>;
 
-function sceneTest(on: StoreName, place: () => Promise<Place>) {
+function sceneTest(on: StoreName, place: () => Promise<Place>, startsProcesses: boolean) {
   return test.extend<{ scene: Scene }>({
     // biome-ignore lint/correctness/noEmptyPattern: vitest reads a fixture's needs from its first argument
     scene: async ({}, use) => {
       const scene = new Scene(on, await place());
+      // A killed process may have a write under way that reaches the server after the test.
+      scene.isSpoilt = startsProcesses;
       try {
         await use(scene);
       } finally {
@@ -167,35 +172,42 @@ type Tests = (test: SceneTest, on: StoreName) => void;
 
 /** The same tests on each of these stores, concurrently. */
 export function onStores(title: string, stores: readonly StoreName[], tests: Tests): void {
-  forStores(stores, tests, (suite, on, all) => suite.concurrent(`${title}, ${storeTitles[on]}`, all));
+  forStores(stores, tests, false, (suite, on, all) => suite.concurrent(`${title}, ${storeTitles[on]}`, all));
 }
 
 /** The same tests, one after the other: each starts processes, or counts what the whole process does. */
 export function onStoresInTurn(title: string, stores: readonly StoreName[], tests: Tests): void {
-  forStores(stores, tests, (suite, on, all) => suite(`${title}, ${storeTitles[on]}`, all));
+  forStores(stores, tests, true, (suite, on, all) => suite(`${title}, ${storeTitles[on]}`, all));
 }
 
 type Suite = ReturnType<typeof describe.skipIf>;
 
-function forStores(stores: readonly StoreName[], tests: Tests, make: (suite: Suite, on: StoreName, all: () => void) => void): void {
+function forStores(
+  stores: readonly StoreName[],
+  tests: Tests,
+  startsProcesses: boolean,
+  make: (suite: Suite, on: StoreName, all: () => void) => void,
+): void {
   const servers = { postgres: inject("postgres"), mongodb: inject("mongodb") };
   for (const on of stores) {
     const server = on === "postgres" || on === "mongodb" ? servers[on] : undefined;
     make(describe.skipIf(server?.ok === false), on, () => {
       let database: FreshDatabase | undefined;
+      let schemas: SchemaPool | undefined;
       if (server?.ok) {
         beforeAll(async () => {
           database = await (on === "mongodb" ? freshMongoDatabase : freshDatabase)(server.url);
+          if (on === "postgres") schemas = new SchemaPool(database);
         });
-        afterAll(() => database?.drop());
+        afterAll(() => (schemas ?? database)?.drop());
       }
       const place = {
         memory: memoryPlace,
         sqlite: sqlitePlace,
-        postgres: () => postgresPlace(database as FreshDatabase),
+        postgres: () => postgresPlace(schemas as SchemaPool),
         mongodb: () => mongoPlace(database as FreshDatabase),
       }[on];
-      tests(sceneTest(on, place), on);
+      tests(sceneTest(on, place, startsProcesses), on);
     });
   }
 }

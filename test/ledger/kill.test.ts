@@ -22,7 +22,7 @@ interface Pace {
   readonly killEveryMs: number;
 }
 
-const usual: Pace = { keys: effort({ quick: 50, full: 200 }), workers: 5, killEveryMs: 100 };
+const usual: Pace = { keys: effort({ quick: 30, full: 200 }), workers: 5, killEveryMs: 100 };
 
 /** Counted at the provider, over every key, after the last kill. */
 interface Tally {
@@ -155,7 +155,7 @@ describe.skipIf(!postgres.ok)("the same on PostgreSQL", () =>
 );
 
 // This driver loads more slowly than the others: a process that is killed before that proves nothing.
-const loading: Pace = { keys: effort({ quick: 30, full: 100 }), workers: 3, killEveryMs: 100 };
+const loading: Pace = { keys: effort({ quick: 20, full: 100 }), workers: 3, killEveryMs: 100 };
 const redis = inject("redis");
 describe.skipIf(!redis.ok)(`SIGKILL every ${loading.killEveryMs} ms, ${loading.workers} processes: Redis`, () =>
   cases(

@@ -139,7 +139,7 @@ describe("a stuck event loop on SQLite", options, () => {
 });
 
 const postgres = inject("postgres");
-describe.skipIf(!postgres.ok)("a stuck event loop on PostgreSQL", options, () => {
+describe.skipIf(!postgres.ok || !isFull)("a stuck event loop on PostgreSQL", options, () => {
   const url = async ({ onTestFinished }: TestContext) => {
     const database = await freshDatabase(postgres.ok ? postgres.url : "");
     onTestFinished(() => database.drop());

@@ -295,6 +295,7 @@ describe("a database that refuses a row by a constraint of the application", () 
       });
       const { store } = await scene.work({ leaseMs: 2000, pollMs: 20 });
       const schema = new URL(scene.url).searchParams.get("schema");
+      scene.isSpoilt = true;
       await store.transact(
         async (tx) =>
           await (tx as { query(sql: string): Promise<unknown> }).query(

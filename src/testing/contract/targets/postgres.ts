@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { loadDriver } from "../../../stores/postgres/driver.js";
+import { emptySchema } from "./empty-schema.js";
 import { openTarget } from "./open-target.js";
 import type { BusinessRows, ContractTarget } from "./target.js";
 
@@ -42,6 +43,7 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
           await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", [schema]);
         },
         async remove() {
+          await pool.query("DELETE FROM contract_business WHERE ledger = $1", [schema]);
           if (await emptySchema(pool, schema)) emptied.push(schema);
           else await dropSchema(schema);
         },
@@ -57,15 +59,6 @@ export async function postgresTarget({ url }: { readonly url: string }): Promise
 function newSchema(): string {
   created += 1;
   return `contract_${process.pid}_${created}`;
-}
-
-/** Removes all rows, except those that say which migrations were applied. False if the case has opened no store. */
-async function emptySchema(pool: pg.Pool, schema: string): Promise<boolean> {
-  const { rows } = await pool.query<{ name: string }>("SELECT tablename AS name FROM pg_tables WHERE schemaname = $1", [schema]);
-  const tables = rows.filter(({ name }) => !name.startsWith("schema_"));
-  await pool.query(tables.map(({ name }) => `DELETE FROM "${schema}"."${name}"`).join(";"));
-  await pool.query("DELETE FROM contract_business WHERE ledger = $1", [schema]);
-  return tables.length > 0;
 }
 
 /** One table for all ledgers: creating a table for each would take longer than most cases. */
