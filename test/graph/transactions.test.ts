@@ -14,19 +14,15 @@ async function shop(scene: Scene) {
   const work = recorder();
   const store = await scene.open();
   const other = await scene.open();
-  await store.transact((tx) => statement(tx, `CREATE TABLE ${table(scene)} (id TEXT)`));
+  const table = scene.name("business").replace(" ", "_");
+  await store.transact((tx) => statement(tx, `CREATE TABLE ${table} (id TEXT)`));
   const runtime = await running(scene, keyed, { work: work.node }, { store: other, pollMs: 30_000, leaseMs: 3_600_000 });
   // The process that triggers is not the one that delivers.
   const sender = await running(scene, keyed, {}, { store, work: false });
   await runtime.idle();
-  const insert = (tx: Tx, id: string) => statement(tx, `INSERT INTO ${table(scene)} VALUES (?)`, id);
-  const rows = async () => (await store.transact((tx) => statement(tx, `SELECT id FROM ${table(scene)}`))).length;
+  const insert = (tx: Tx, id: string) => statement(tx, `INSERT INTO ${table} VALUES (?)`, id);
+  const rows = async () => (await store.transact((tx) => statement(tx, `SELECT id FROM ${table}`))).length;
   return { store, runtime, sender, seen: work.seen, insert, rows };
-}
-
-/** The test's schema only has our own tables: the user's table shares a schema with all other tests and needs its own name. */
-function table({ url }: Scene): string {
-  return `business_${/schema=(\w+)/.exec(url)?.[1] ?? ""}`;
 }
 
 const within = (store: Store, runtime: Runtime, payload: Record<string, unknown>, key = "k") =>

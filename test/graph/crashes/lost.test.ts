@@ -45,6 +45,8 @@ onStores("packets of ephemeral edges", packetStores, (test) => {
     const events = eventsOf(second, "dead", "ended", "processed");
     const ended = await second.wait(executionId, { timeoutMs: 30_000 });
     expect([ended.status, ended.dead, ended.open, calls]).toEqual(["dead", 2, 0, []]);
+    // The end is in the store: the wait may read it before the runtime has its answer.
+    await until("the runtime has reported the end", () => events.includes("ended dead"));
     expect(second.metrics).toMatchObject({ lost: 2, dead: 2, processed: 0 });
     expect(events.toSorted()).toEqual(["dead B", "dead B", "ended dead"]);
     const letters = await second.deadLetters();
@@ -94,7 +96,9 @@ onStores("packets of ephemeral edges", packetStores, (test) => {
     await until("both are with their node", () => begun === 2);
     await first.stop({ graceMs: 0 });
     const second = await running(scene, silent, { a, b, c: () => {} });
-    expect([(await second.wait(executionId, { timeoutMs: 30_000 })).status, second.metrics.lost, begun]).toEqual(["dead", 2, 2]);
+    const { status } = await second.wait(executionId, { timeoutMs: 30_000 });
+    await until("the runtime has counted both", () => second.metrics.lost === 2);
+    expect([status, begun]).toEqual(["dead", 2]);
   });
 
   test("leave no row when they are delivered, and output for which there is no edge is kept", async ({ scene }) => {

@@ -222,7 +222,9 @@ onStores("streams", everyStore, (test) => {
 });
 
 /** Takes the database back to version 3 of its schema, with its data. */
-async function downgrade({ on, url }: Scene): Promise<void> {
+async function downgrade(scene: Scene): Promise<void> {
+  const { on, url } = scene;
+  scene.isSpoilt = true;
   if (on === "sqlite") {
     const database = new DatabaseSync(url.slice("sqlite:".length));
     olderSqlite(database, 3);
