@@ -63,9 +63,16 @@ export function saveOutcome(store: Store, settle: Settle | Resolve, signal?: Abo
       cancel?.();
       signal?.removeEventListener("abort", leave);
     };
-    // The store was closed meanwhile. UnreachableError would claim that nothing has happened.
-    const fail = (error: unknown) => reject(settle.verb === "settle" && store.closed ? new NotSavedError(settle, error) : error);
-    save(store, settle, wait.failed).then(resolve, fail).finally(end);
+    const saved = (answer: Answer) => {
+      end();
+      resolve(answer);
+    };
+    const fail = (error: unknown) => {
+      end();
+      // The store was closed meanwhile. UnreachableError would claim that nothing has happened.
+      reject(settle.verb === "settle" && store.closed ? new NotSavedError(settle, error) : error);
+    };
+    save(store, settle, wait.failed).then(saved, fail);
   });
 }
 
