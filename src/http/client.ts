@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { InvalidInputError, OnceflowError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import { whole } from "../core/ledger/key-ref.js";
 import { duration } from "../core/ledger/options.js";
 import { backoffMs, type Jitter, jitteredMs } from "../core/work/backoff.js";
@@ -27,6 +28,18 @@ export interface ClientOptions {
   /** Replaces the system clock, in tests. */
   readonly clock?: Clock;
 }
+
+const optionNames: OptionNames<ClientOptions> = {
+  key: true,
+  header: true,
+  quoted: true,
+  triesMax: true,
+  tryMs: true,
+  backoffMs: true,
+  waitMsMax: true,
+  fetch: true,
+  clock: true,
+};
 
 /** At least half of the delay, so that every client gives an overloaded server a pause. */
 const halfJitter: Jitter = { from: 0.5, width: 0.5 };
@@ -124,6 +137,7 @@ function keyFor(request: Request, { key, header = "Idempotency-Key", quoted = fa
 }
 
 function checked(options: ClientOptions) {
+  knownOptions("idempotentFetch", options, optionNames);
   const { triesMax = 5, tryMs = 60_000, backoffMs: backoffMsMin = 200, waitMsMax = 60_000 } = options;
   const { clock = systemClock, fetch = globalThis.fetch } = options;
   whole("triesMax", triesMax, 1, 1000);

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import type { NamedOperation } from "../core/ledger/named-operation.js";
 import { duration, oneOf } from "../core/ledger/options.js";
 import { requireStore } from "../core/store/require-store.js";
@@ -24,6 +25,16 @@ export interface ServeOptions<Input, Value> {
   readonly policyUrl?: string;
 }
 
+const optionNames: OptionNames<ServeOptions<unknown, unknown>> = {
+  store: true,
+  input: true,
+  respond: true,
+  onRunning: true,
+  waitMs: true,
+  retryAfterMs: true,
+  policyUrl: true,
+};
+
 /**
  * Creates a Fetch handler for an operation that other callers share (an inbox, other routes): the store keeps the operation's
  * value, not a response. Throws InvalidInputError for wrong options; errors of the operation are rethrown.
@@ -36,6 +47,7 @@ export function serveOperation<Input, Value>(
   options: ServeOptions<Input, Value>,
 ): (request: Request) => Promise<Response> {
   requireStore(options.store);
+  knownOptions("serveOperation", options, optionNames);
   const { store, input, respond = (value) => Response.json(value ?? null), onRunning = "refuse", waitMs = 30_000 } = options;
   const { retryAfterMs = 1000, policyUrl } = options;
   if (typeof input !== "function") throw new InvalidInputError("input", "must be a function of the request");

@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import { effectKeyOf } from "../core/ledger/key.js";
 import { idOf, type KeyRef, whole } from "../core/ledger/key-ref.js";
 import { type AttemptEntry, entryOf, hasKept, type RecordId } from "../core/ledger/record.js";
@@ -45,10 +46,14 @@ export interface DeadLettersOptions {
   readonly scope?: string;
 }
 
+const listNames: OptionNames<DeadLettersOptions> = { limit: true, after: true, scope: true };
+
 /** The key of a dead letter; for an operation with scopes, key and scope. */
 export type DeadLetterRef = string | KeyRef;
 
-export async function listDeadLetters(policy: Policy, { limit = 100, after, scope = "" }: DeadLettersOptions): Promise<DeadLetter[]> {
+export async function listDeadLetters(policy: Policy, options: DeadLettersOptions): Promise<DeadLetter[]> {
+  knownOptions("inbox.deadLetters", options, listNames);
+  const { limit = 100, after, scope = "" } = options;
   whole("limit", limit, 1, 1000);
   const within = policy.scopeOf(scope);
   const letters: DeadLetter[] = [];

@@ -1,4 +1,5 @@
 import { GoneError, LeaseLostError, MismatchError, ResultNotKeptError, RunningError } from "../core/errors/errors.js";
+import type { OptionNames } from "../core/errors/known-options.js";
 import { type OnceResult, runUnderKey } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
 import { hasKept, type RecordId } from "../core/ledger/record.js";
@@ -21,6 +22,8 @@ export interface HandleOptions {
   /** Aborts the wait for another delivery of the message, and the handler's signal. */
   readonly signal?: AbortSignal;
 }
+
+export const handleOptionNames: OptionNames<HandleOptions> = { signal: true };
 
 /** Message → key and fingerprint → ledger → handler → outcome. Throws only errors of the store, and the signal's reason. */
 export async function handleTask(policy: Policy, task: Task | Unkeyed, { signal }: HandleOptions, gate: Gate): Promise<Handled> {

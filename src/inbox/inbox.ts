@@ -1,3 +1,4 @@
+import { knownOptions } from "../core/errors/known-options.js";
 import type { Store } from "../core/store/store.js";
 import { Gate } from "../core/work/gate.js";
 import { checkBatch, handleAll } from "./batch.js";
@@ -9,7 +10,7 @@ import {
   listDeadLetters,
   readDeadLetter,
 } from "./dead-letters.js";
-import { type HandleOptions, handleTask, hasOutcome } from "./handle.js";
+import { type HandleOptions, handleOptionNames, handleTask, hasOutcome } from "./handle.js";
 import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
 import { copyOf } from "./identity.js";
 import { Lanes } from "./lanes.js";
@@ -119,9 +120,11 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
       return await handleOne({ message: plainMessage(message), unkeyed: error }, {}, new Gate(1));
     },
     async handle(message: Message, fn?: AnyMessageHandler, how: HandleOptions = {}) {
+      knownOptions("inbox.handle", how, handleOptionNames);
       return await handleOne(taskOf(policy, message, fn), how, new Gate(1));
     },
     async handleBatch(messages: readonly Message[], fn?: AnyMessageHandler, how: HandleOptions = {}) {
+      knownOptions("inbox.handleBatch", how, handleOptionNames);
       checkBatch(messages);
       const gate = new Gate(concurrency);
       const tasks = messages.map((message) => () => taskOf(policy, message, fn));

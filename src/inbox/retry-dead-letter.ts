@@ -1,4 +1,5 @@
 import { InvalidInputError, LeaseLostError, ResultNotKeptError, RunningError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import { effectKeyOf } from "../core/ledger/key.js";
 import { type OnceResult, once, runUnderKey } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
@@ -25,6 +26,8 @@ export interface RetryDeadLetterOptions extends HandleOptions {
   readonly message?: Message;
 }
 
+const optionNames: OptionNames<RetryDeadLetterOptions> = { signal: true, message: true };
+
 /** @deprecated Use `RetryDeadLetterOptions`. */
 export type RedriveOptions = RetryDeadLetterOptions;
 
@@ -38,6 +41,7 @@ export async function retryDeadLetter(
   fn: AnyMessageHandler | undefined,
   how: RetryDeadLetterOptions,
 ): Promise<Handled> {
+  knownOptions("inbox.retry", how, optionNames);
   const { store, timeoutMs, graceMs } = policy;
   const dead = await findDead(policy, recordOf(policy, ref));
   if ("processed" in dead) return { status: "duplicate", result: dead.processed };

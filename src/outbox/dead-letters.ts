@@ -1,4 +1,5 @@
 import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import { whole } from "../core/ledger/key-ref.js";
 import { type HistoryEntry, historyOf, thrown } from "../core/packets/history.js";
 import type { PageCursor } from "../core/packets/operation.js";
@@ -30,11 +31,12 @@ export interface OutboxDeadLettersOptions {
   readonly before?: string;
 }
 
+const listNames: OptionNames<OutboxDeadLettersOptions> = { limit: true, before: true };
+
 /** Newest first. */
-export async function listDeadLetters(
-  policy: Policy,
-  { limit = 100, before }: OutboxDeadLettersOptions,
-): Promise<OutboxDeadLetter<never>[]> {
+export async function listDeadLetters(policy: Policy, options: OutboxDeadLettersOptions): Promise<OutboxDeadLetter<never>[]> {
+  knownOptions("outbox.deadLetters", options, listNames);
+  const { limit = 100, before } = options;
   whole("limit", limit, 1, 1000);
   const { store, flow } = policy;
   const cursor = before === undefined ? {} : { before: await cursorOf(policy, before) };

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { InvalidInputError } from "../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../core/errors/known-options.js";
 import { checkName } from "../core/ledger/key.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { decode, encode, withinBytes } from "../core/values/codec.js";
@@ -15,6 +16,8 @@ export interface NewMessage<Payload = unknown> {
   readonly payload: Payload;
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+const fieldNames: OptionNames<NewMessage> = { id: true, key: true, topic: true, payload: true, headers: true };
 
 /** A message as the publisher receives it. */
 export interface OutboxMessage<Payload = unknown> {
@@ -46,6 +49,7 @@ export interface Checked {
 /** Checks and encodes a message before anything is written. */
 export function checkMessage(message: NewMessage, bytesMax: number): Checked {
   if (typeof message !== "object" || message === null) throw new InvalidInputError("message", "must be an object with payload");
+  knownOptions("message", message, fieldNames);
   const { id = randomUUID(), key, topic, payload, headers } = message;
   named("message.id", id);
   if (key !== undefined) named("message.key", key);

@@ -2,7 +2,7 @@ import { requireStore } from "../store/require-store.js";
 import type { AuditedEntry, Store } from "../store/store.js";
 import { decode } from "../values/codec.js";
 import { decodeError } from "../values/stored-error.js";
-import { idOf, type KeyRef } from "./key-ref.js";
+import { checkRef, idOf, type KeyRef } from "./key-ref.js";
 import { type AttemptEntry, entryOf } from "./record.js";
 import { type RecordSummary, summarise } from "./summary.js";
 
@@ -32,6 +32,7 @@ const attemptsMax = 1000;
  */
 export async function inspect(store: Store, ref: KeyRef): Promise<Inspection | undefined> {
   requireStore(store);
+  checkRef("inspect", ref);
   const id = idOf(ref);
   const reading = await store.read(id);
   if (reading === undefined) return undefined;

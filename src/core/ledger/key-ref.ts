@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../errors/errors.js";
 import { inShort } from "../errors/in-short.js";
+import { knownOptions } from "../errors/known-options.js";
 import { checkName, type Key } from "./key.js";
 import type { RecordId } from "./record.js";
 
@@ -14,6 +15,14 @@ export function idOf({ key, scope = "" }: KeyRef): RecordId {
   checkName("key", key);
   checkName("scope", scope);
   return { scope, key };
+}
+
+const refNames = { key: true, scope: true, attempt: true } as const;
+
+/** A misspelt scope would name another record. A record that `list` has returned has both names, and other fields beside them. */
+export function checkRef(where: string, ref: KeyRef): void {
+  if (typeof ref !== "object" || ref === null) throw new InvalidInputError(where, `must have a key, not ${inShort(ref)}`);
+  if (!Object.hasOwn(ref, "key") || !Object.hasOwn(ref, "scope")) knownOptions(where, ref, refNames);
 }
 
 export function whole(field: string, value: unknown, min: number, max: number): void {

@@ -2,7 +2,7 @@ import { InvalidInputError, NotUnknownError } from "../errors/errors.js";
 import { requireStore } from "../store/require-store.js";
 import type { Store } from "../store/store.js";
 import { encodeError } from "../values/stored-error.js";
-import { idOf, type KeyRef, whole } from "./key-ref.js";
+import { checkRef, idOf, type KeyRef, whole } from "./key-ref.js";
 import type { Resolve } from "./operation.js";
 import { newOwner } from "./owner.js";
 import { saveOutcome } from "./save.js";
@@ -27,6 +27,7 @@ export type Resolution =
  */
 export async function resolve(store: Store, ref: KeyRef & { readonly attempt: number }, outcome: Resolution): Promise<void> {
   requireStore(store);
+  checkRef("resolve", ref);
   const id = idOf(ref);
   whole("attempt", ref.attempt, 1, Number.MAX_SAFE_INTEGER);
   const to = await settlementOf(store, outcome);

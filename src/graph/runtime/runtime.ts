@@ -58,6 +58,7 @@ export interface WaitOptions {
   readonly timeoutMs?: number;
 }
 
+const pageNames: OptionNames<Page> = { limit: true, before: true };
 const waitOptions: OptionNames<WaitOptions> = { signal: true, timeoutMs: true };
 
 /**
@@ -166,6 +167,7 @@ export class Runtime {
     ...page
   }: Page & { readonly flow?: string; readonly status?: ExecutionStatus } = {}): Promise<ExecutionView[]> {
     const { packets } = this.store;
+    knownOptions("executions", page, { flow: true, status: true, ...pageNames });
     const last = page.before === undefined ? undefined : await packets.execution(executionNo(page.before));
     if (page.before !== undefined && last === undefined) throw pageGone("execution", page.before);
     const before = last && { at: last.createdAt, no: last.no };
@@ -225,6 +227,7 @@ export class Runtime {
 
   /** Lists dead letters, newest first, a page at a time. */
   async deadLetters({ flow, queue, ...page }: Page & { readonly flow?: string; readonly queue?: string } = {}): Promise<DeadLetterView[]> {
+    knownOptions("deadLetters", page, { flow: true, queue: true, ...pageNames });
     const before = page.before === undefined ? undefined : await this.#deadCursor(page.before);
     const query = {
       limit: limitOf(page),

@@ -1,4 +1,5 @@
 import { InvalidInputError, NotKnownError } from "../../core/errors/errors.js";
+import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { checkName } from "../../core/ledger/key.js";
 import type { NewExecution, NewPacket, PacketAnswer, SendPackets } from "../../core/packets/operation.js";
 import { requireTransactions, type Store, type Tx } from "../../core/store/store.js";
@@ -24,6 +25,8 @@ export interface TriggerOptions {
   /** An open transaction of yours: the packet is sent if, and only if, the transaction commits. */
   readonly tx?: Tx;
 }
+
+const optionNames: OptionNames<TriggerOptions> = { key: true, traceHeaders: true, tx: true };
 
 /** The result of `runtime.trigger`. */
 export interface Triggered {
@@ -63,6 +66,7 @@ export async function trigger(
   payload: Data,
   options: TriggerOptions,
 ): Promise<Triggered> {
+  knownOptions("trigger", options, optionNames);
   const entry = entryOf(flow, name);
   const { route, filter } = entry;
   if (typeof payload !== "object" || payload === null || Array.isArray(payload))
