@@ -1,9 +1,9 @@
 import type { Then } from "../../core/runs/operation.js";
 import type { Mail } from "../../core/runs/run.js";
 import { DivergenceError } from "../define/errors.js";
-import type { Draft } from "../journal/draft.js";
-import { decideWithoutCode, nextLookAt } from "../journal/end-without-code.js";
-import { inputDifference } from "../journal/input-difference.js";
+import { inputDifference } from "../journal/arguments/input-difference.js";
+import { decideWithoutCode, nextLookAt } from "../journal/ends/end-without-code.js";
+import type { Draft } from "../journal/writer/draft.js";
 import type { Divergence } from "../replay/divergence.js";
 import type { AttemptLog } from "../steps/attempt-log.js";
 import { cancelledWithoutCode } from "../steps/cancel-without-code.js";

@@ -1,6 +1,6 @@
 import type { Then } from "../../core/runs/operation.js";
-import type { Departure } from "../journal/departure.js";
-import type { Draft } from "../journal/draft.js";
+import type { Departure } from "../journal/writer/departure.js";
+import type { Draft } from "../journal/writer/draft.js";
 import type { ExecutionState } from "./state.js";
 
 /** The run that is released to the store. */

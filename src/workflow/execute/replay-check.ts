@@ -3,7 +3,7 @@ import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import type { WorkflowDefinition } from "../define/definition.js";
 import { type Event, isDelivery, isRequest } from "../journal/event.js";
-import { History } from "../journal/history.js";
+import { History } from "../journal/history/history.js";
 import type { Divergence } from "../replay/divergence.js";
 import type { Rehearse } from "./host.js";
 

@@ -1,8 +1,8 @@
 import type { Mail } from "../../core/runs/run.js";
-import { type CancelRequest, cancelRequestIn } from "../journal/cancel-request.js";
-import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
-import { type Resolution, resolutionIn } from "../journal/resolution.js";
+import { type CancelRequest, cancelRequestIn } from "../journal/mail/cancel-request.js";
+import { type Resolution, resolutionIn } from "../journal/mail/resolution.js";
+import type { DeliveryRecord } from "../journal/writer/draft.js";
 
 /** The parts of a run that receive mail. */
 export interface MailedRun {

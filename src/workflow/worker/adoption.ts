@@ -9,8 +9,8 @@ import { releaseToOthers, stillListed, untriedWorker } from "../execute/avoidanc
 import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
 import { loadAside, withLongValues } from "../journal/aside.js";
-import { nextLookAt } from "../journal/end-without-code.js";
-import { History } from "../journal/history.js";
+import { nextLookAt } from "../journal/ends/end-without-code.js";
+import { History } from "../journal/history/history.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
 interface Adopter {

@@ -1,12 +1,12 @@
-import { assert } from "../../core/errors/errors.js";
-import type { Append, Entry, RunAnswer, RunOperation, StartRun, Then, Trial } from "../../core/runs/operation.js";
-import { rolledBack } from "../../core/store/rolled-back.js";
-import type { Store, Tx } from "../../core/store/store.js";
-import { storeStepMs } from "../../core/work/clock.js";
-import { encodeEvents } from "./codec.js";
+import { assert } from "../../../core/errors/errors.js";
+import type { Append, Entry, RunAnswer, RunOperation, StartRun, Then, Trial } from "../../../core/runs/operation.js";
+import { rolledBack } from "../../../core/store/rolled-back.js";
+import type { Store, Tx } from "../../../core/store/store.js";
+import { storeStepMs } from "../../../core/work/clock.js";
+import { encodeEvents } from "../codec.js";
+import type { Delivery, Event } from "../event.js";
 import type { Departure, Refusal } from "./departure.js";
 import { consumedWith, Draft, type Taken, withoutStarts } from "./draft.js";
-import type { Delivery, Event } from "./event.js";
 import { bareEvents, splitRefused } from "./refused-entry.js";
 
 /** The worker that writes the journal. */

@@ -1,6 +1,6 @@
-import type { Mail, RunRecord } from "../../core/runs/run.js";
-import { cancelRequestIn } from "./cancel-request.js";
-import type { History } from "./history.js";
+import type { Mail, RunRecord } from "../../../core/runs/run.js";
+import type { History } from "../history/history.js";
+import { cancelRequestIn } from "../mail/cancel-request.js";
 
 /** Whether a step of the run has begun, or a child run was started: only then has its code something to clean up. */
 export function hasBegun({ attempts, requests }: Pick<History, "attempts" | "requests">): boolean {

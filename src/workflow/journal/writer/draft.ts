@@ -1,9 +1,9 @@
-import type { Chunk, Voided } from "../../core/runs/chunk.js";
-import type { Entry, HookChange, OutgoingMail, StartRun, Then } from "../../core/runs/operation.js";
-import { storable } from "../../core/values/storable-text.js";
-import { putAside, withoutLongValues } from "./aside.js";
-import { encodeEvents } from "./codec.js";
-import type { Delivery, Event } from "./event.js";
+import type { Chunk, Voided } from "../../../core/runs/chunk.js";
+import type { Entry, HookChange, OutgoingMail, StartRun, Then } from "../../../core/runs/operation.js";
+import { storable } from "../../../core/values/storable-text.js";
+import { putAside, withoutLongValues } from "../aside.js";
+import { encodeEvents } from "../codec.js";
+import type { Delivery, Event } from "../event.js";
 
 /** A delivery, with the stream ends to write and the chunks to void. */
 export interface DeliveryRecord {

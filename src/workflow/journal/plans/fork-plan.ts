@@ -1,6 +1,6 @@
-import { type Event, isRequest } from "./event.js";
-import { OpenRequests } from "./open-requests.js";
-import { withoutRetried } from "./retries.js";
+import { type Event, isRequest } from "../event.js";
+import { OpenRequests } from "../history/open-requests.js";
+import { withoutRetried } from "../history/retries.js";
 import { openHooks } from "./retry-plan.js";
 
 export type ForkRefusal =

@@ -1,6 +1,6 @@
-import { encode } from "../../core/values/codec.js";
-import { isPlainObject } from "../../core/values/plain-object.js";
-import { isRequest, isResponse } from "../../core/values/web-kinds.js";
+import { encode } from "../../../core/values/codec.js";
+import { isPlainObject } from "../../../core/values/plain-object.js";
+import { isRequest, isResponse } from "../../../core/values/web-kinds.js";
 
 /**
  * The value with a placeholder for each part that cannot be encoded: a function, a stream, an instance of a class that is

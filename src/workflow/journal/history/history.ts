@@ -1,5 +1,5 @@
-import type { JournalEntry } from "../../core/runs/run.js";
-import { decodeEvents } from "./codec.js";
+import type { JournalEntry } from "../../../core/runs/run.js";
+import { decodeEvents } from "../codec.js";
 import {
   type AttemptEvent,
   type Claim,
@@ -12,7 +12,7 @@ import {
   type Request,
   type Retry,
   type RunEnd,
-} from "./event.js";
+} from "../event.js";
 import { Lineage } from "./lineage.js";
 import { entriesWithoutRetried, looseSinceRetry } from "./retries.js";
 

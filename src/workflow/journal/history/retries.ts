@@ -1,4 +1,4 @@
-import { type ChildEnd, type Event, isDelivery, isRequest, type Retry, type StepFailure } from "./event.js";
+import { type ChildEnd, type Event, isDelivery, isRequest, type Retry, type StepFailure } from "../event.js";
 
 /**
  * What a journal means after retries. A retry continues a failed run from a cut: the final failure of a step, or of several. Without meaning from

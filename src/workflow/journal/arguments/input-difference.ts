@@ -1,6 +1,6 @@
-import { inShort } from "../../core/errors/in-short.js";
-import { decode, encode } from "../../core/values/codec.js";
-import { isPlainObject } from "../../core/values/plain-object.js";
+import { inShort } from "../../../core/errors/in-short.js";
+import { decode, encode } from "../../../core/values/codec.js";
+import { isPlainObject } from "../../../core/values/plain-object.js";
 
 /** Maximum number of differences in a message. */
 const differencesMax = 3;

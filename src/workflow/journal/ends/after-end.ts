@@ -1,14 +1,14 @@
-import { NotApplied, NotKnownError, UnreachableError } from "../../core/errors/errors.js";
-import type { NewLogEntry } from "../../core/runs/log.js";
-import type { AppendLate, RunAnswer } from "../../core/runs/operation.js";
-import type { RunRecord } from "../../core/runs/run.js";
-import type { Store } from "../../core/store/store.js";
-import { encodeError } from "../../core/values/stored-error.js";
-import { decodeEvents, encodeEvents } from "./codec.js";
-import type { Event, StepDone, StepFailure } from "./event.js";
-import { readLineage } from "./lineage.js";
-import { type Resolution, type ResolutionMail, resolutionIn } from "./resolution.js";
-import { withoutRetried } from "./retries.js";
+import { NotApplied, NotKnownError, UnreachableError } from "../../../core/errors/errors.js";
+import type { NewLogEntry } from "../../../core/runs/log.js";
+import type { AppendLate, RunAnswer } from "../../../core/runs/operation.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
+import { encodeError } from "../../../core/values/stored-error.js";
+import { decodeEvents, encodeEvents } from "../codec.js";
+import type { Event, StepDone, StepFailure } from "../event.js";
+import { readLineage } from "../history/lineage.js";
+import { withoutRetried } from "../history/retries.js";
+import { type Resolution, type ResolutionMail, resolutionIn } from "../mail/resolution.js";
 
 /**
  * The journal of an ended run. Entries after the end record the outcome of a step that was unknown or still running when the run

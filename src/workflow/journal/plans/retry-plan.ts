@@ -1,8 +1,8 @@
-import type { Chunk } from "../../core/runs/chunk.js";
-import type { Event, Retry, StepFailure } from "./event.js";
+import type { Chunk } from "../../../core/runs/chunk.js";
+import type { Event, Retry, StepFailure } from "../event.js";
+import { cutOf, isFinalFailure, requestedAfter, withoutRetried } from "../history/retries.js";
+import { renewedId } from "../identity.js";
 import { forgottenChunks } from "./forgotten-chunks.js";
-import { renewedId } from "./identity.js";
-import { cutOf, isFinalFailure, requestedAfter, withoutRetried } from "./retries.js";
 
 /** How a failed run goes on. */
 export interface RetryPlan {

@@ -1,4 +1,4 @@
-import type { AttemptEvent, Event } from "./event.js";
+import type { AttemptEvent, Event } from "../event.js";
 
 export interface OpenStep {
   readonly id: string;

@@ -1,5 +1,5 @@
-import { shortError } from "../../core/values/stored-error.js";
-import type { Event, EventType } from "./event.js";
+import { shortError } from "../../../core/values/stored-error.js";
+import type { Event, EventType } from "../event.js";
 
 /** Requests that write more than their event: the store may have rejected that part. */
 const withParts: ReadonlySet<EventType> = new Set(["hook", "drop", "child", "write"]);

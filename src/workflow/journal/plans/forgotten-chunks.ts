@@ -1,5 +1,5 @@
-import { type Chunk, endCount } from "../../core/runs/chunk.js";
-import type { Event } from "./event.js";
+import { type Chunk, endCount } from "../../../core/runs/chunk.js";
+import type { Event } from "../event.js";
 
 /** The writer id of workflow code. No step call has this id. After a retry it is another one: what the code wrote after the cut keeps its place in the stream. */
 export function codeWriter(retries: number): string {

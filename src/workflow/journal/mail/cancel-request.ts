@@ -1,4 +1,4 @@
-import type { OutgoingMail } from "../../core/runs/operation.js";
+import type { OutgoingMail } from "../../../core/runs/operation.js";
 
 /** How long the code of a cancelled run may clean up, unless the caller says otherwise: longer than the default retries of a step. */
 export const cleanupMsDefault = 900_000;

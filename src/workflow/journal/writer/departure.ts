@@ -1,4 +1,4 @@
-import type { EndStatus, RunRecord } from "../../core/runs/run.js";
+import type { EndStatus, RunRecord } from "../../../core/runs/run.js";
 
 /** How a run ended. */
 export interface RunResult {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { RunAnswer } from "../../core/runs/operation.js";
-import type { Store } from "../../core/store/store.js";
+import type { RunAnswer } from "../../../core/runs/operation.js";
+import type { Store } from "../../../core/store/store.js";
 import { RunWriter } from "./run-writer.js";
 
 const leaseMs = 100;

@@ -1,6 +1,6 @@
-import type { Store } from "../../core/store/store.js";
-import { decodeEvents } from "./codec.js";
-import type { Event } from "./event.js";
+import type { Store } from "../../../core/store/store.js";
+import { decodeEvents } from "../codec.js";
+import type { Event } from "../event.js";
 import { OpenRequests } from "./open-requests.js";
 import { withoutRetried } from "./retries.js";
 

@@ -1,7 +1,7 @@
-import type { Store } from "../../core/store/store.js";
-import { decodeEvents } from "./codec.js";
-import { type Fork, isRequest } from "./event.js";
-import { stepIdOf } from "./identity.js";
+import type { Store } from "../../../core/store/store.js";
+import { decodeEvents } from "../codec.js";
+import { type Fork, isRequest } from "../event.js";
+import { stepIdOf } from "../identity.js";
 
 /** The part of a fork's journal that was copied from another run. */
 interface Copy {
