@@ -246,7 +246,7 @@ export class Execution implements WorkflowContext {
     if (this.stopping.fire(now)) this.pausing.end();
     if (this.pausing.isPaused) return this.touch();
     if (!this.ending.over) this.sleeps.fire(now);
-    for (const call of this.calls.open) if (call.dueAt !== undefined && call.dueAt <= now) call.due();
+    this.calls.fire(now);
     this.touch();
   }
 

@@ -6,8 +6,8 @@ import { decideWithoutCode, nextLookAt } from "../journal/ends/end-without-code.
 import type { Draft } from "../journal/writer/draft.js";
 import type { Divergence } from "../replay/divergence.js";
 import type { AttemptLog } from "../steps/attempt-log.js";
+import type { StepCall } from "../steps/call/step-call.js";
 import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
-import type { StepCall } from "../steps/step-call.js";
 import { releaseToOthers } from "./avoidance.js";
 import type { Host } from "./host.js";
 import type { ExecutionState } from "./state.js";
