@@ -13,6 +13,7 @@ import { messageOf } from "../define/message-of.js";
 import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun, Rehearse } from "../execute/host.js";
 import { rehearse } from "../execute/rehearsal.js";
+import { forceRelease } from "../execute/release.js";
 import { guardRejections } from "../execute/unhandled-rejections.js";
 import { inputOfStart } from "../journal/aside.js";
 import { History } from "../journal/history/history.js";
@@ -173,7 +174,7 @@ export class Worker implements Host {
     await this.#empty(until);
     await this.#late.settled(until);
     const reason = new Error("the worker has stopped");
-    for (const execution of this.#live.values()) execution.release.force(reason);
+    for (const execution of this.#live.values()) forceRelease(execution, reason);
     await this.#empty(this.store.clock.now() + 1000);
     for (const execution of this.#live.values()) execution.lose(reason);
     this.#late.stop();

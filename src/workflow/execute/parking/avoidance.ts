@@ -1,5 +1,5 @@
-import type { Then } from "../../core/runs/operation.js";
-import type { RunRecord, WorkerRecord } from "../../core/runs/run.js";
+import type { Then } from "../../../core/runs/operation.js";
+import type { RunRecord, WorkerRecord } from "../../../core/runs/run.js";
 
 /** How long a worker does not claim a run that it could not execute. Its code will not change in that time. */
 const avoidMs = 60_000;
