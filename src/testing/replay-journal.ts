@@ -9,7 +9,7 @@ import { Execution } from "../workflow/execute/execution.js";
 import type { Host } from "../workflow/execute/host.js";
 import { quietHost } from "../workflow/execute/rehearsal.js";
 import { loadAside, withLongValues } from "../workflow/journal/aside.js";
-import { History } from "../workflow/journal/history.js";
+import { History } from "../workflow/journal/history/history.js";
 
 /** Options of `replayJournal`. */
 export interface ReplayOptions extends Recorded {

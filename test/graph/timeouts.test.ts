@@ -1,4 +1,4 @@
-import { NodeOutput, type Runtime } from "onceflow/graph";
+import { NodeError, NodeOutput, type Runtime } from "onceflow/graph";
 import { describe, expect } from "vitest";
 import { onStores } from "../kit/scene.js";
 import { flow, oneEdge } from "./documents.js";
@@ -43,6 +43,81 @@ onStores("a node that exceeds its timeout", ["memory", "sqlite", "postgres"], (t
 });
 
 describe("a node that exceeds its timeout", () => {
+  still("a handler that never returns is aborted by its signal, and retried after a grace period", async ({ time }) => {
+    const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 2, initialDelay: PT1S, backoff: fixed } }";
+    const [aborted, attempts]: [string[], number[]] = [[], []];
+    const runtime = await time.runtime(oneEdge(edge), {
+      work: ({ context }) => {
+        attempts.push(context.attempt);
+        context.signal.addEventListener("abort", () => aborted.push((context.signal.reason as NodeError).code));
+        return new Promise<void>(() => {});
+      },
+    });
+    const { executionId = "" } = await runtime.trigger("flow", "In", {});
+    await time.pass(0);
+    await time.pass(9999);
+    expect([attempts, aborted]).toEqual([[1], []]);
+    await time.pass(1);
+    expect(aborted).toEqual(["TIMEOUT"]);
+    await time.pass(4999);
+    expect(attempts).toEqual([1]);
+    await time.pass(1);
+    await time.pass(1000);
+    expect(attempts).toEqual([1, 2]);
+    await time.pass(15_000);
+    const [letter] = await runtime.deadLetters();
+    const details = await runtime.deadLetter(letter?.id ?? "");
+    expect(details?.history.map(({ attempt, code, ms }) => [attempt, code, ms])).toEqual([
+      [1, "TIMEOUT", 15_000],
+      [2, "TIMEOUT", 15_000],
+    ]);
+    expect((await runtime.execution(executionId))?.status).toBe("dead");
+    expect(runtime.metrics.inFlight).toBe(0);
+  });
+
+  still("after the timeout of the last attempt a result is ignored, and a permanent error is not", async ({ time }) => {
+    const endings: (() => NodeOutput)[] = [
+      () => new NodeOutput().send("out", { late: true }),
+      () => {
+        throw new NodeError("PERMANENT", "there is no such account");
+      },
+      () => {
+        throw new Error("aborted");
+      },
+    ];
+    let at = 0;
+    const runtime = await time.runtime(oneEdge("{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 1 } }"), {
+      work: async ({ context }) => {
+        await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+        return (endings[at++] as () => NodeOutput)();
+      },
+    });
+    const ended = [];
+    for (const _ of endings) {
+      const { executionId = "" } = await runtime.trigger("flow", "In", {});
+      await time.pass(0);
+      await time.pass(10_000);
+      const execution = await runtime.execution(executionId);
+      ended.push([execution?.outputs.length, (await runtime.deadLetters({ limit: 1 }))[0]?.error.code]);
+    }
+    expect(ended).toEqual([
+      [0, "TIMEOUT"],
+      [0, "PERMANENT"],
+      [0, "TIMEOUT"],
+    ]);
+  });
+
+  still("a direct call has a timeout too", async ({ time }) => {
+    const runtime = await time.runtime(
+      oneEdge("{ mode: direct }"),
+      { work: () => new Promise<void>(() => {}) },
+      { timeoutMs: 5000, graceMs: 10 },
+    );
+    const failed = runtime.trigger("flow", "In", {}).catch((error: unknown) => error);
+    await time.pass(5010);
+    expect(await failed).toMatchObject({ code: "TIMEOUT" });
+  });
+
   still("completes its packet if another attempt would follow", async ({ time }) => {
     const { calls, node } = lateNode();
     const edge = "{ mode: durable, timeout: PT10S, retryPolicy: { maxAttempts: 2, initialDelay: PT1S } }";

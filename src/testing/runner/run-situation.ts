@@ -2,8 +2,8 @@ import type { JournalEntry, RunRecord, RunStatus } from "../../core/runs/run.js"
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decodeEvents } from "../../workflow/journal/codec.js";
-import { OpenRequests, type OpenStep } from "../../workflow/journal/open-requests.js";
-import { withoutRetried } from "../../workflow/journal/retries.js";
+import { OpenRequests, type OpenStep } from "../../workflow/journal/history/open-requests.js";
+import { withoutRetried } from "../../workflow/journal/history/retries.js";
 import type { Recorded } from "../replay-journal.js";
 
 const states: Readonly<Record<OpenStep["state"], string>> = {

@@ -1,6 +1,6 @@
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { readOpenRequests } from "../journal/read-open-requests.js";
+import { readOpenRequests } from "../journal/history/read-open-requests.js";
 
 /** A run counts as idle if its journal has not grown for this long. */
 export const quietMs = 1000;

@@ -3,7 +3,7 @@ import { knownOptions } from "../../core/errors/known-options.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import { hasEnded } from "../../core/runs/run.js";
 import { RunNotFoundError } from "../define/errors.js";
-import { readLineage } from "../journal/lineage.js";
+import { readLineage } from "../journal/history/lineage.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./in-store.js";
 import { readCall } from "./read-journal.js";

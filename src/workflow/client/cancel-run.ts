@@ -3,7 +3,7 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { duration } from "../../core/ledger/options.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { cancelPayload, cleanupMsDefault } from "../journal/cancel-request.js";
+import { cancelPayload, cleanupMsDefault } from "../journal/mail/cancel-request.js";
 import { decisionOn, endWithoutCode } from "../worker/end-without-code.js";
 import { type ActionResult, checkText, type HandleActionOptions, handleActionNames } from "./actions/action.js";
 import { type Mailed, mailRun } from "./actions/mail-run.js";

@@ -5,7 +5,7 @@ import type { Store } from "../../core/store/store.js";
 import { withLongValues } from "../journal/aside.js";
 import { decodeEvents, storedParts } from "../journal/codec.js";
 import { type AttemptEvent, type Event, type EventType, isAttemptEvent, isDelivery, type StepStart } from "../journal/event.js";
-import { readLineage } from "../journal/lineage.js";
+import { readLineage } from "../journal/history/lineage.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./in-store.js";
 

@@ -5,10 +5,10 @@ import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
 import { ActionRefusedError, RunNotFoundError } from "../define/errors.js";
-import { type EndedJournal, resolvedEvent, writeAfterEnd } from "../journal/after-end.js";
+import { type EndedJournal, resolvedEvent, writeAfterEnd } from "../journal/ends/after-end.js";
 import type { Event } from "../journal/event.js";
-import { readLineage } from "../journal/lineage.js";
-import { type Resolution, type ResolutionMail, resolutionKey } from "../journal/resolution.js";
+import { readLineage } from "../journal/history/lineage.js";
+import { type Resolution, type ResolutionMail, resolutionKey } from "../journal/mail/resolution.js";
 import { readingStore } from "../process/ambient-store.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
 import {

@@ -1,5 +1,6 @@
 import { type ErrorFacts, lineageOf, OnceflowError, registerErrors } from "../../core/errors/errors.js";
 import { type OptionNames, warnOfUnknownOption } from "../../core/errors/known-options.js";
+import { type DivergenceFacts, divergenceMessage } from "./divergence-message.js";
 
 // Messages of errors that workflow code can catch at run time (conflicts, mismatches, cycles, runs that failed or are gone,
 // closed streams) must not change: a workflow may pass the message to a step, and a replay under a newer version of this
@@ -355,50 +356,12 @@ export class RunNotWritableError extends WorkflowError {
 /** The code of a run makes other requests than its journal has. The run is set aside (status "diverged"), and the differing request was not executed. */
 export class DivergenceError extends WorkflowError {
   static override readonly kind: string = "DivergenceError";
-  constructor(
-    runId: string,
-    { expected, found, where, input, difference, foreseen, isAdvised, unbegun = false }: DivergenceFacts = nothingKnown,
-  ) {
-    const how = foreseen ? "would diverge from its journal at its next replay" : "has diverged from its journal";
-    super(
-      `run "${runId}" ${how}. Expected: ${expected}. Found: ${found}, at ${where}.${difference ? ` Of the step, ${difference}.` : ""} ` +
-        (isAdvised ? "" : `${input ? waysOutOfInput(unbegun ? undefined : { runId, stepId: input.stepId }) : waysOut} `) +
-        (unbegun
-          ? 'The run is set aside (status "diverged"). None of its steps was executed, and it starts from the beginning under corrected code.'
-          : 'The run is set aside (status "diverged") and continues under code that matches its journal.'),
-      { code: "DIVERGED" },
-    );
+  constructor(runId: string, facts: DivergenceFacts = nothingKnown) {
+    super(divergenceMessage(runId, facts), { code: "DIVERGED" });
   }
 }
 
 const nothingKnown: DivergenceFacts = { expected: "nothing", found: "nothing" };
-
-interface DivergenceFacts {
-  readonly expected: string;
-  readonly found: string;
-  readonly where?: string;
-  readonly input?: { readonly stepId: string };
-  readonly difference?: string;
-  /** The text in `found` already says what to do. */
-  readonly isAdvised?: boolean;
-  /** Found by the replay check. */
-  readonly foreseen?: boolean;
-  /** The journal of the run has no entries yet. */
-  readonly unbegun?: boolean;
-}
-
-const waysOut =
-  "A workflow may wait only for steps, sleeps, hooks and child runs: move timers, crypto.subtle, streams and other I/O into a step. " +
-  "Code that depends on the time, on random numbers or on the state of the process must get them from now(), random() and uuid() of onceflow/workflow, or from a step.";
-
-/** `call`: the journaled call, if it can be accepted. */
-function waysOutOfInput(call: { readonly runId: string; readonly stepId: string } | undefined): string {
-  const accept = `If the journaled call is the call that the code makes, and its outcome is journaled, accept it: acceptCall(${JSON.stringify(call)}) of onceflow/workflow/api.`;
-  return (
-    "Arguments must be the same at every replay: take times, random numbers and ids from now(), random() and uuid() of onceflow/workflow, or from a step." +
-    (call === undefined ? "" : ` ${accept}`)
-  );
-}
 
 const workflowErrors = [
   RunFailedError,

@@ -1,6 +1,6 @@
 import { assert } from "../../core/errors/errors.js";
-import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
+import type { DeliveryRecord } from "../journal/writer/draft.js";
 import type { Answers } from "../replay/answers.js";
 
 /** The run that receives deliveries. */

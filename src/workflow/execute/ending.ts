@@ -2,13 +2,18 @@ import { renamed } from "../../core/values/codec.js";
 import { decodeError, encodeError } from "../../core/values/stored-error.js";
 import type { Clock } from "../../core/work/clock.js";
 import { CancelledError } from "../define/errors.js";
-import type { RunResult } from "../journal/departure.js";
 import type { Delivery, Event, RunEnd } from "../journal/event.js";
+import type { RunResult } from "../journal/writer/departure.js";
+import type { NotedRun } from "../steps/call/doubt.js";
+import { abandonBody } from "../steps/call/leave.js";
+import type { StepCall } from "../steps/call/step-call.js";
 import type { Encoder } from "../steps/encoded-result.js";
 import { warnOfForgotten } from "../steps/forgotten-calls.js";
-import type { StepCall } from "../steps/step-call.js";
 import type { WatchedCall } from "../steps/watched-call.js";
 import { withoutWritable } from "../streams/writable.js";
+
+/** A call of the run that ends. */
+type EndingCall = StepCall<NotedRun>;
 
 /** The run that ends. */
 interface EndingRun extends Encoder {
@@ -21,9 +26,9 @@ interface EndingRun extends Encoder {
   readonly mailbox: { readonly leftAside: number | undefined };
   readonly children: { cancelOwn(payload: string | null): void };
   readonly calls: {
-    readonly open: ReadonlySet<StepCall>;
+    readonly open: ReadonlySet<EndingCall>;
     readonly unobserved: readonly WatchedCall[];
-    withdraw(awaited: ReadonlySet<StepCall>): readonly StepCall[];
+    withdraw(awaited: ReadonlySet<EndingCall>): readonly EndingCall[];
   };
   now(): number;
   record(event: Event): void;
@@ -36,7 +41,7 @@ interface ReturnedCode {
   readonly forgotten: readonly WatchedCall[];
 }
 
-const none: ReadonlySet<StepCall> = new Set();
+const none: ReadonlySet<EndingCall> = new Set();
 
 /**
  * The end of a run. The code returns, throws, or is cancelled; steps that still run are aborted and get their grace period;
@@ -53,7 +58,7 @@ export class Ending {
   #returned: ReturnedCode | undefined;
   #result: RunResult | undefined;
   #reading = false;
-  #inGrace: Set<StepCall> | undefined;
+  #inGrace: Set<EndingCall> | undefined;
   #recorded = false;
   #refused = false;
   #trouble: string | undefined;
@@ -77,7 +82,7 @@ export class Ending {
   }
 
   /** The steps that the run waits for after its code has returned. */
-  get awaited(): ReadonlySet<StepCall> {
+  get awaited(): ReadonlySet<EndingCall> {
     const forgotten = this.#result === undefined ? this.#returned?.forgotten : undefined;
     if (forgotten === undefined || forgotten.length === 0) return none;
     return new Set([...this.#run.calls.open].filter((call) => !call.isCancelled && forgotten.includes(call)));
@@ -201,7 +206,7 @@ export class Ending {
   }
 
   /** Aborts the bodies and waits for the longest of their grace periods. Bodies that have not stopped by then are abandoned. */
-  #giveGrace(running: readonly StepCall[], why: string): void {
+  #giveGrace(running: readonly EndingCall[], why: string): void {
     if (running.length === 0) return;
     this.#inGrace ??= new Set();
     const inGrace = this.#inGrace;
@@ -214,7 +219,7 @@ export class Ending {
     }
     const graceMs = Math.max(...fresh.map((call) => call.definition.options().graceMs));
     this.#run.store.clock.after(graceMs, () => {
-      for (const call of fresh) call.abandon();
+      for (const call of fresh) abandonBody(call);
       this.#run.touch();
     });
   }

@@ -1,7 +1,7 @@
 import type { StartRun } from "../../core/runs/operation.js";
 import type { HookRecord, Mail, RunRecord } from "../../core/runs/run.js";
 import type { WorkflowDefinition } from "../define/definition.js";
-import type { History } from "../journal/history.js";
+import type { History } from "../journal/history/history.js";
 import type { Host } from "./host.js";
 
 /** A run that a worker executes: a new one, or one that it has claimed. */

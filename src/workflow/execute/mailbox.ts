@@ -1,6 +1,6 @@
 import type { Mail } from "../../core/runs/run.js";
-import type { Draft } from "../journal/draft.js";
-import { resolutionIn } from "../journal/resolution.js";
+import { resolutionIn } from "../journal/mail/resolution.js";
+import type { Draft } from "../journal/writer/draft.js";
 import type { ExecutionState } from "./state.js";
 
 /** The run that the mail is for. */

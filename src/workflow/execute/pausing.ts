@@ -1,11 +1,12 @@
+import type { Then } from "../../core/runs/operation.js";
 import type { Event } from "../journal/event.js";
 
 /** The run that can be paused. */
 interface PausableRun {
-  readonly stopping: { readonly isStopping: boolean };
+  readonly stopping: { readonly isStopping: boolean; readonly nextAt: number | undefined };
   readonly ending: { readonly over: boolean };
   readonly replay: { resume(): void };
-  readonly mailbox: { hasLaterConsumed(seq: number): boolean };
+  readonly mailbox: { readonly heard: number; hasLaterConsumed(seq: number): boolean };
   readonly calls: { withhold(): void; startWithheld(): void };
   readonly arrivals: { decide(take: () => readonly [], mail: number): void; add(delivery: null, mail: number): void };
   now(): number;
@@ -32,6 +33,12 @@ export class Pausing {
 
   get isPaused(): boolean {
     return this.#isPaused;
+  }
+
+  /** The run has no owner while it is paused. Mail that this owner has seen does not make it due. */
+  releaseThen(trouble: string | null): Then {
+    const { stopping, mailbox } = this.#run;
+    return { kind: "release", wakeAt: stopping.nextAt ?? null, status: "paused", trouble, seen: mailbox.heard };
   }
 
   /** Takes effect in its turn, after what has arrived before. A run that is being cancelled or has returned is not paused. */

@@ -1,24 +1,30 @@
 import type { Then } from "../../core/runs/operation.js";
-import type { Departure } from "../journal/departure.js";
-import type { Draft } from "../journal/draft.js";
+import type { Departure } from "../journal/writer/departure.js";
+import type { Draft } from "../journal/writer/draft.js";
 import type { ExecutionState } from "./state.js";
 
 /** The run that is released to the store. */
 interface ReleasedRun {
-  readonly state: ExecutionState;
-  readonly gone: boolean;
-  readonly draft: Pick<Draft, "hasEvents" | "unready" | "withholdStarts">;
-  readonly writer: { readonly busy: boolean; dropStarts(): void };
-  readonly calls: { readonly busy: boolean; withhold(): void; abort(reason: unknown): void };
-  readonly arrivals: { recordAll(): void };
-  readonly answers: { readonly unreadable: string | undefined };
-  readonly ending: { readonly recorded: boolean };
-  readonly stopping: { readonly nextAt: number | undefined };
-  readonly pausing: { readonly isPaused: boolean };
-  readonly mailbox: { readonly heard: number };
+  readonly calls: { readonly busy: boolean; withhold(): void };
+  readonly draft: Pick<Draft, "hasEvents">;
+  readonly pausing: { readonly isPaused: boolean; releaseThen(trouble: string | null): Then };
   now(): number;
   touch(): void;
   commit(then: Then): void;
+}
+
+/** The run that is released while its bodies run. */
+interface ForcedRun {
+  /** Nothing is written any more if the run is gone, its end is recorded, or its release is being written. */
+  readonly gone: boolean;
+  readonly ending: { readonly recorded: boolean };
+  readonly state: ExecutionState;
+  readonly calls: { abort(reason: unknown): void };
+  readonly writer: { readonly busy: boolean; dropStarts(): void };
+  readonly draft: Pick<Draft, "unready" | "withholdStarts">;
+  readonly answers: { readonly unreadable: string | undefined };
+  readonly arrivals: { recordAll(): void };
+  readonly release: Pick<Release, "commit">;
   leave(departure: Departure): void;
   /** Stops the run here before its replay is complete. */
   stopReplay(): void;
@@ -46,33 +52,28 @@ export class Release {
   commitOrWait(): void {
     const { calls, draft } = this.#run;
     calls.withhold();
-    if (!calls.busy) return this.#run.commit(this.#then());
+    if (!calls.busy) return this.commit();
     if (draft.hasEvents) this.#run.commit({ kind: "hold" });
   }
 
-  /** The grace period has ended: bodies that still run are abandoned. The next owner sees in the journal that they started. */
-  force(reason: unknown): void {
-    const { calls, writer, draft, arrivals, answers, ending, state, gone } = this.#run;
-    calls.abort(reason);
-    writer.dropStarts();
-    if (gone || writer.busy || ending.recorded || state === "returning") return;
-    // A value that is only partly read cannot be written: the next owner continues from the end of the journal.
-    if (draft.unready !== undefined || answers.unreadable !== undefined) return this.#run.leave({ why: "lost" });
-    // Record results that the code has not received yet: without them the next owner would run the steps again.
-    if (state === "live") arrivals.recordAll();
-    draft.withholdStarts();
-    if (state === "replaying") this.#run.stopReplay();
-    this.#run.commit(this.#then());
+  commit(): void {
+    const { pausing } = this.#run;
+    if (pausing.isPaused) return this.#run.commit(pausing.releaseThen(null));
+    this.#run.commit({ kind: "release", wakeAt: this.#run.now(), status: "running", trouble: null });
   }
+}
 
-  /** The run has no owner while it is paused. Mail that this owner has seen does not make it due. */
-  pausedThen(trouble: string | null): Then {
-    const { stopping, mailbox } = this.#run;
-    return { kind: "release", wakeAt: stopping.nextAt ?? null, status: "paused", trouble, seen: mailbox.heard };
-  }
-
-  #then(): Then {
-    if (this.#run.pausing.isPaused) return this.pausedThen(null);
-    return { kind: "release", wakeAt: this.#run.now(), status: "running", trouble: null };
-  }
+/** The grace period has ended: bodies that still run are abandoned. The next owner sees in the journal that they started. */
+export function forceRelease(run: ForcedRun, reason: unknown): void {
+  const { calls, writer, draft, arrivals, answers, ending, state, gone, release } = run;
+  calls.abort(reason);
+  writer.dropStarts();
+  if (gone || writer.busy || ending.recorded || state === "returning") return;
+  // A value that is only partly read cannot be written: the next owner continues from the end of the journal.
+  if (draft.unready !== undefined || answers.unreadable !== undefined) return run.leave({ why: "lost" });
+  // Record results that the code has not received yet: without them the next owner would run the steps again.
+  if (state === "live") arrivals.recordAll();
+  draft.withholdStarts();
+  if (state === "replaying") run.stopReplay();
+  release.commit();
 }

@@ -1,9 +1,10 @@
+import type { Then } from "../../core/runs/operation.js";
 import type { RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import type { WorkflowDefinition } from "../define/definition.js";
 import { type Event, isDelivery, isRequest } from "../journal/event.js";
-import { History } from "../journal/history.js";
+import { History } from "../journal/history/history.js";
 import type { Divergence } from "../replay/divergence.js";
 import type { Rehearse } from "./host.js";
 
@@ -12,6 +13,8 @@ interface CheckedRun extends Pick<RunRecord, "id" | "epoch" | "parent"> {
   readonly store: Store;
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
+  readonly ending: { readonly over: boolean; readonly reading: boolean };
+  readonly draft: { readonly events: readonly Event[] };
   now(): number;
   /** The check has ended. Undefined if the code matches the journal. */
   finishCheck(divergence: Divergence | undefined): void;
@@ -34,7 +37,8 @@ export class ReplayCheck {
   readonly #rehearse: Rehearse;
   /** Requests and deliveries of the journal, kept here so that the check does not read the store. */
   readonly #events: Event[] = [];
-  readonly #journaled: Pick<History, "accepted" | "renewals" | "retries" | "retries" | "lineage">;
+  readonly #journaled: Pick<History, "accepted" | "renewals" | "retries" | "lineage">;
+  /** The run has neither been checked nor replayed in this process. */
   #isFirst: boolean;
   /** Number of events that the last check covered. */
   #seen: number;
@@ -58,20 +62,20 @@ export class ReplayCheck {
     return this.#underWay;
   }
 
-  /** The run has neither been checked nor replayed in this process. */
-  get isFirst(): boolean {
-    return this.#isFirst;
-  }
-
   /** These events are now in the journal. */
   noteWritten(events: readonly Event[]): void {
     this.#events.push(...events.filter((event) => isRequest(event) || isDelivery(event)));
   }
 
   /** Starts a check if one is due. True if it has started: `finishCheck` is called at its end. */
-  begin({ leaving, drafted }: { readonly leaving: boolean; readonly drafted: readonly Event[] }): boolean {
+  begin(leaving: Then | undefined, busy: boolean): boolean {
+    const { ending, draft } = this.#run;
+    if (ending.over || ending.reading || (busy && !this.#isFirst)) return false;
+    // A run that waits for an operator is released without a check.
+    if (leaving?.kind === "release" && leaving.status !== "running") return false;
+    const drafted = draft.events;
     const count = this.#events.length + drafted.length;
-    if ((!this.#isFirst && !leaving) || count <= this.#seen) return false;
+    if ((!this.#isFirst && leaving === undefined) || count <= this.#seen) return false;
     this.#isFirst = false;
     this.#seen = count;
     this.#underWay = true;

@@ -10,7 +10,7 @@ const idleMs = 200;
 interface RestingRun {
   readonly store: { readonly clock: Clock };
   readonly host: { crowded(): boolean };
-  readonly release: { pausedThen(trouble: string | null): Then };
+  readonly pausing: { releaseThen(trouble: string | null): Then };
   /** Time of the store. */
   now(): number;
   waits(): Waits;
@@ -37,7 +37,7 @@ export class Rest {
     const now = this.#run.now();
     const { isPaused, nextAt, listens, polls, doubts } = this.#run.waits();
     const isDoubted = doubts.length > 0;
-    if (isPaused) return this.#run.release.pausedThen(isDoubted ? doubts.join("; ") : null);
+    if (isPaused) return this.#run.pausing.releaseThen(isDoubted ? doubts.join("; ") : null);
     const wakeAt = polls ? Math.min(nextAt ?? Number.POSITIVE_INFINITY, now + keepMs) : nextAt;
     // The code waits for a promise that is not journaled, so the run must stay in memory.
     if (wakeAt === undefined && !listens && !isDoubted) return undefined;

@@ -1,8 +1,8 @@
 import { encodeError } from "../../core/values/stored-error.js";
 import { CancelledError } from "../define/errors.js";
-import { type CancelRequest, cancelPayload, cleanupMsDefault } from "../journal/cancel-request.js";
-import type { DeliveryRecord, Draft } from "../journal/draft.js";
 import type { Delivery, Stop } from "../journal/event.js";
+import { type CancelRequest, cancelPayload, cleanupMsDefault } from "../journal/mail/cancel-request.js";
+import type { DeliveryRecord, Draft } from "../journal/writer/draft.js";
 
 /** The run that can be cancelled. */
 interface StoppableRun {

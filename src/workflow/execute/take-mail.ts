@@ -1,8 +1,8 @@
 import type { Mail } from "../../core/runs/run.js";
-import { type CancelRequest, cancelRequestIn } from "../journal/cancel-request.js";
-import type { DeliveryRecord } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
-import { type Resolution, resolutionIn } from "../journal/resolution.js";
+import { type CancelRequest, cancelRequestIn } from "../journal/mail/cancel-request.js";
+import { type Resolution, resolutionIn } from "../journal/mail/resolution.js";
+import type { DeliveryRecord } from "../journal/writer/draft.js";
 
 /** The parts of a run that receive mail. */
 export interface MailedRun {
@@ -12,7 +12,7 @@ export interface MailedRun {
   readonly hooks: { receive(id: string, payload: string, mail: number): void };
   readonly children: { end(run: string, payload: string, mail: number): void };
   readonly sleeps: { wakeAll(): Delivery[]; wake(ids: readonly string[]): Delivery[] };
-  readonly calls: { by(stepId: string): { resolve(attempt: number, to: Resolution): readonly DeliveryRecord[] } | undefined };
+  readonly calls: { resolve(stepId: string, attempt: number, to: Resolution): readonly DeliveryRecord[] };
   readonly arrivals: {
     add(delivery: Delivery | null, mail: number): void;
     decide(take: () => readonly DeliveryRecord[], mail: number): void;
@@ -49,7 +49,7 @@ export function takeMail(run: MailedRun, { seq, kind, about, payload, at }: Mail
     case "resolve": {
       const { attempt, to, accept } = resolutionIn(payload);
       return run.arrivals.decide(() => {
-        if (accept === undefined) return run.calls.by(about ?? "")?.resolve(attempt, to) ?? [];
+        if (accept === undefined) return run.calls.resolve(about ?? "", attempt, to);
         run.acceptances.add(accept);
         return [];
       }, seq);

@@ -1,4 +1,4 @@
-import type { StepCall } from "../steps/step-call.js";
+import type { StepCall } from "../steps/call/step-call.js";
 
 /** What the code of a run can wait for. */
 interface WaitingRun {

@@ -8,7 +8,7 @@ import { encode, renamed, withinBytes } from "../../core/values/codec.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 import { sleep } from "../../core/work/clock.js";
 import { type Hook, type HookOptions, hookOptionNames, type WebhookPart } from "../define/hook.js";
-import type { Draft } from "../journal/draft.js";
+import type { Draft } from "../journal/writer/draft.js";
 import { withoutWritable } from "../streams/writable.js";
 import { type HookedRun, RunHook } from "./run-hook.js";
 

@@ -2,8 +2,8 @@ import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { HookConflictError } from "../define/errors.js";
 import type { Hook } from "../define/hook.js";
-import type { Draft } from "../journal/draft.js";
 import type { Delivery } from "../journal/event.js";
+import type { Draft } from "../journal/writer/draft.js";
 import { pendingForever } from "../replay/requests.js";
 import type { ServingRun } from "../replay/serving-run.js";
 

@@ -1,5 +1,5 @@
 import type { Store } from "../../core/store/store.js";
-import type { Departure, RunResult } from "../journal/departure.js";
+import type { Departure, RunResult } from "../journal/writer/departure.js";
 
 /** Callers in this process that wait for the end of a run. A run that ends in this process wakes them without a read of the store. */
 export class EndBoard {

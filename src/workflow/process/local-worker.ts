@@ -1,6 +1,6 @@
 import type { StartRun } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
-import type { Departure } from "../journal/departure.js";
+import type { Departure } from "../journal/writer/departure.js";
 
 /** The part of a worker of this process that code which starts and awaits runs needs. */
 export interface LocalWorker {

@@ -1,44 +1,50 @@
-import { inShort } from "../../core/errors/in-short.js";
 import { checkStorable } from "../../core/values/storable-text.js";
-import { capturedSite, siteOf } from "../define/call-site.js";
+import { capturedSite } from "../define/call-site.js";
 import { checkedAtCall, type WrongOptions } from "../define/check-steps.js";
 import type { StepDefinition } from "../define/definition.js";
-import { describe } from "../journal/describe.js";
-import type { DeliveryRecord, Draft } from "../journal/draft.js";
 import type { Request } from "../journal/event.js";
-import { argumentsIn, inputDifference } from "../journal/input-difference.js";
-import type { Divergence } from "../replay/divergence.js";
-import { journaledName } from "../replay/journaled-name.js";
+import type { Resolution } from "../journal/mail/resolution.js";
+import type { DeliveryRecord, Draft } from "../journal/writer/draft.js";
 import { pendingForever } from "../replay/requests.js";
 import type { ServingRun } from "../replay/serving-run.js";
 import { linkAborts, withoutAborts } from "./abort-links.js";
 import type { AttemptLog } from "./attempt-log.js";
+import { beginCall } from "./call/attempt.js";
+import { cancelCall, stopCall } from "./call/cancel.js";
+import { callDue, type DueRun } from "./call/due.js";
+import { startWithheld, withdrawCall, withholdCall } from "./call/leave.js";
+import { type ResolvingRun, resolveCall } from "./call/resolve.js";
+import { type ResumingRun, resumeCall, resumeEndedCall } from "./call/resume.js";
+import { StepCall } from "./call/step-call.js";
+import { settleCall } from "./call/verdict.js";
+import { type DivergingRun, inputDivergence, nameOf } from "./call-identity.js";
 import { mayBeForgotten } from "./forgotten-calls.js";
 import { RefusedCall } from "./refused-call.js";
 import type { LateBody } from "./step-body.js";
-import { type CallingRun, StepCall } from "./step-call.js";
-import { checkedKey, inputAsAsked, inputOf, isSameInput, type StepInput } from "./step-input.js";
+import { inputAsAsked, inputOf, isSameInput, type StepInput } from "./step-input.js";
 import type { WatchedCall } from "./watched-call.js";
 
-/** The run whose code calls steps. */
-interface CallsRun extends CallingRun, ServingRun {
-  readonly arrivals: CallingRun["arrivals"] & ServingRun["arrivals"];
-  readonly draft: Pick<Draft, "startAfterCommit" | "withholdStarts" | "unwriteAttempts" | "recordDelivery">;
+/** The run whose code calls steps: what the stages of a call need, and what a new call needs. */
+type CallsRun = DueRun & ResumingRun & ResolvingRun & ServingRun & DivergingRun & NewCallsRun;
+
+interface NewCallsRun {
+  readonly draft: Pick<Draft, "withholdStarts" | "unwriteAttempts">;
   /** The code must not continue: the run has ended, or has left this process. */
   readonly isClosed: boolean;
   /** `timeOf`: the time that an event which was just recorded will have in the journal. */
-  readonly writer: CallingRun["writer"] & { timeOf(event: Request): number };
+  readonly writer: { timeOf(event: Request): number };
   /** Journaled calls that an operator has accepted, whatever their arguments are. */
   readonly acceptances: { has(call: string): boolean };
-  diverge(divergence: Divergence): void;
 }
+
+type Call = StepCall<CallsRun>;
 
 /** The steps that the code of a run has called. */
 export class StepCalls {
   readonly #run: CallsRun;
-  readonly #calls = new Map<string, StepCall>();
+  readonly #calls = new Map<string, Call>();
   /** Calls whose outcome the code has not received. A separate set, so that a run with a thousand steps need not scan all. */
-  readonly #open = new Set<StepCall>();
+  readonly #open = new Set<Call>();
   /** Calls whose promise the code has not observed. */
   readonly #unobserved = new Set<WatchedCall>();
 
@@ -50,7 +56,7 @@ export class StepCalls {
     const run = this.#run;
     const { definition: readable, wrong } = checkedAtCall(called);
     if (readable === undefined) return this.#refuseUnnamed(wrong);
-    const named = this.#nameOf(readable, args);
+    const named = nameOf(run, readable, args, this.#calls);
     if (named === undefined) return pendingForever();
     const { id, definition } = named;
     const existing = this.#calls.get(id);
@@ -68,9 +74,9 @@ export class StepCalls {
     const call = new StepCall(run, definition, id, asAsked ?? given, wrong);
     this.#add(call);
     this.#watch(call);
-    if (!known) call.begin(run.writer.timeOf(event));
+    if (!known) beginCall(call, run.writer.timeOf(event));
     else if (asAsked === undefined && !run.acceptances.has(id)) {
-      this.#diverge(call, event);
+      run.diverge(inputDivergence(call, event));
       return pendingForever();
     }
     return call.promise;
@@ -82,21 +88,8 @@ export class StepCalls {
     return pendingForever();
   }
 
-  #diverge({ id, stepId, definition, given }: StepCall, event: Request): void {
-    const asked = given.input();
-    const journaled = event.type === "step" ? argumentsIn(event.fingerprint) : undefined;
-    const difference = journaled ? inputDifference(journaled, asked) : `the arguments are now ${inShort(asked, 200)}`;
-    this.#run.diverge({
-      expected: `${describe(event)} with the arguments it had`,
-      found: "the same call with other arguments",
-      where: siteOf(capturedSite(definition.call)),
-      input: { id, stepId, asked },
-      ...(difference ? { difference } : {}),
-    });
-  }
-
   /** A second call with the same key: the same call if the arguments are the same, otherwise an error. */
-  #callAgain(existing: StepCall, args: readonly unknown[]): Promise<unknown> {
+  #callAgain(existing: Call, args: readonly unknown[]): Promise<unknown> {
     const { requests } = this.#run;
     const { definition, id } = existing;
     const given = inputOf(withoutAborts(args));
@@ -111,31 +104,13 @@ export class StepCalls {
     return refused.promise;
   }
 
-  /** The id of a call. Calls are counted together for the current and former names: after a journaled "old#0" comes "new#1". */
-  #nameOf(definition: StepDefinition, args: readonly unknown[]): { readonly id: string; readonly definition: StepDefinition } | undefined {
-    const { requests } = this.#run;
-    const { name, former = [] } = definition;
-    const { key } = definition.options();
-    const suffix =
-      key === undefined ? `#${requests.count(name)}` : `:${checkedKey(name, (key as (...args: readonly unknown[]) => unknown)(...args))}`;
-    if (former.length === 0) return { id: requests.idOf(name + suffix), definition };
-    const idOf = (each: string) => requests.idOf(each + suffix);
-    const has = (each: string) => requests.has(idOf(each)) || this.#calls.has(idOf(each));
-    const journaled = journaledName({ kind: "step", renamed: definition, has });
-    if (typeof journaled !== "string") {
-      this.#run.diverge(journaled);
-      return undefined;
-    }
-    return { id: idOf(journaled), definition: journaled === name ? definition : { ...definition, name: journaled } };
-  }
-
-  #add(call: StepCall): void {
+  #add(call: Call): void {
     this.#calls.set(call.id, call);
     this.#open.add(call);
     this.#run.answers.on(call.id, (event) => {
       // The outcome of a cancelled call may still be unknown, or its body may still run.
       if (event.type !== "cancelled") this.#open.delete(call);
-      call.settle(event);
+      settleCall(call, event);
     });
   }
 
@@ -153,7 +128,7 @@ export class StepCalls {
     return [...this.#unobserved];
   }
 
-  get open(): ReadonlySet<StepCall> {
+  get open(): ReadonlySet<Call> {
     return this.#open;
   }
 
@@ -163,18 +138,24 @@ export class StepCalls {
     return false;
   }
 
-  called(id: string): StepCall | undefined {
+  called(id: string): Call | undefined {
     return this.#calls.get(id);
   }
 
-  by(stepId: string): StepCall | undefined {
-    for (const call of this.#calls.values()) if (call.stepId === stepId) return call;
-    return undefined;
+  /** An operator has resolved an attempt. Returns the deliveries for the code. */
+  resolve(stepId: string, attempt: number, to: Resolution): readonly DeliveryRecord[] {
+    for (const call of this.#calls.values()) if (call.stepId === stepId) return resolveCall(call, attempt, to);
+    return [];
+  }
+
+  /** Starts attempts, and calls of `reconcile`, that are due. */
+  fire(now: number): void {
+    for (const call of this.#open) if (call.dueAt !== undefined && call.dueAt <= now) callDue(call);
   }
 
   /** Continues open calls after a replay. `attempts`: the journaled attempts of each call. */
   resume(attempts: ReadonlyMap<string, AttemptLog>): void {
-    for (const call of this.#open) call.resume(attempts.get(call.id) ?? noLog);
+    for (const call of this.#open) resumeCall(call, attempts.get(call.id) ?? noLog);
   }
 
   /** A body of the run has started, in this process or in another one. */
@@ -185,18 +166,18 @@ export class StepCalls {
 
   /** The run is being cancelled: calls that are open now are not retried. */
   stop(reason: string | undefined): void {
-    for (const call of this.#open) call.stop(reason);
+    for (const call of this.#open) stopCall(call, reason);
   }
 
   /** The run is being cancelled: aborts bodies, and returns the deliveries for calls that no attempt is in progress for. */
   cancel(reason: string | undefined): DeliveryRecord[] {
     const unwritten = this.#run.draft.unwriteAttempts();
-    return [...this.#open].flatMap((call) => call.cancel(reason, unwritten.has(call.id)) ?? []);
+    return [...this.#open].flatMap((call) => cancelCall(call, reason, unwritten.has(call.id)) ?? []);
   }
 
   /** The run is resumed after a pause. */
   startWithheld(): void {
-    for (const call of this.#open) call.startWithheld();
+    for (const call of this.#open) startWithheld(call);
   }
 
   abort(reason: unknown): void {
@@ -206,22 +187,22 @@ export class StepCalls {
   /** The run is being released or paused: attempts that have not started are left to the next owner, or start after the pause. */
   withhold(): void {
     const withheld = this.#run.draft.unwriteAttempts();
-    for (const call of this.#open) if (withheld.has(call.id) && call.state === "starting") call.withhold();
+    for (const call of this.#open) if (withheld.has(call.id) && call.state === "starting") withholdCall(call);
   }
 
   /**
    * The run ends except for the `awaited` calls: attempts that have not started will not start, even if the entry that would
    * start them is in flight. Returns the calls whose bodies run.
    */
-  withdraw(awaited: ReadonlySet<StepCall>): StepCall[] {
+  withdraw(awaited: ReadonlySet<StepCall>): Call[] {
     // If there are awaited calls, pending starts are kept, because they may belong to them; the others are journaled as abandoned.
     const unwritten = awaited.size > 0 ? new Set() : this.#run.draft.withholdStarts();
-    const running: StepCall[] = [];
+    const running: Call[] = [];
     for (const call of this.#open) {
       if (awaited.has(call)) continue;
       call.dueAt = undefined;
       if (call.state === "running") running.push(call);
-      else call.withdraw(!unwritten.has(call.id));
+      else withdrawCall(call, !unwritten.has(call.id));
     }
     return running;
   }
@@ -230,8 +211,8 @@ export class StepCalls {
   resumeEnded(attempts: ReadonlyMap<string, AttemptLog>, awaited: ReadonlySet<StepCall>): void {
     for (const call of this.#open) {
       const log = attempts.get(call.id) ?? noLog;
-      if (awaited.has(call)) call.resume(log);
-      else call.resumeEnded(log);
+      if (awaited.has(call)) resumeCall(call, log);
+      else resumeEndedCall(call, log);
     }
   }
 

@@ -2,7 +2,7 @@ import { InvalidInputError } from "../../core/errors/errors.js";
 import { decode, encode } from "../../core/values/codec.js";
 import { isRequest, isResponse } from "../../core/values/web-kinds.js";
 import { underFormerNames } from "../define/registry.js";
-import { encodablePart } from "../journal/encodable-part.js";
+import { encodablePart } from "../journal/arguments/encodable-part.js";
 import type { StepStart } from "../journal/event.js";
 import { fingerprint } from "../journal/identity.js";
 import type { AbortLinks } from "./abort-links.js";

@@ -3,8 +3,8 @@ import type { Store } from "../../core/store/store.js";
 import { encodeError } from "../../core/values/stored-error.js";
 import { StreamClosedError } from "../define/errors.js";
 import type { StreamTarget } from "../define/stream-target.js";
-import type { Draft } from "../journal/draft.js";
-import { codeWriter } from "../journal/forgotten-chunks.js";
+import { codeWriter } from "../journal/plans/forgotten-chunks.js";
+import type { Draft } from "../journal/writer/draft.js";
 import { pendingForever, type Requests } from "../replay/requests.js";
 import { checkCount, chunkValue } from "./chunk-value.js";
 

@@ -5,12 +5,12 @@ import { decode } from "../../core/values/codec.js";
 import { storable } from "../../core/values/storable-text.js";
 import type { WorkflowDefinition } from "../define/definition.js";
 import { AmbiguousNameError } from "../define/errors.js";
-import { releaseToOthers, stillListed, untriedWorker } from "../execute/avoidance.js";
 import { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
+import { releaseToOthers, stillListed, untriedWorker } from "../execute/parking/avoidance.js";
 import { loadAside, withLongValues } from "../journal/aside.js";
-import { nextLookAt } from "../journal/end-without-code.js";
-import { History } from "../journal/history.js";
+import { nextLookAt } from "../journal/ends/end-without-code.js";
+import { History } from "../journal/history/history.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 
 interface Adopter {

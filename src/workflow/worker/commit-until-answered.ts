@@ -2,7 +2,7 @@ import { OnceflowError, StoreRefusedError } from "../../core/errors/errors.js";
 import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import { afterEffect, beforeEffect, failedOnce } from "../../core/work/until-answered.js";
-import type { Refusal } from "../journal/departure.js";
+import type { Refusal } from "../journal/writer/departure.js";
 
 interface Committing {
   /** False if the commit is not wanted any more. */

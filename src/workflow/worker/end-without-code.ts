@@ -2,12 +2,12 @@ import { newOwner } from "../../core/ledger/owner.js";
 import type { Claimed, Entry, OutgoingMail } from "../../core/runs/operation.js";
 import { hasEnded, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { recordAccepted } from "../journal/after-end.js";
-import { cancelPayload, cleanupMsDefault, mailToChild } from "../journal/cancel-request.js";
 import { encodeEvents } from "../journal/codec.js";
-import { childrenToCancel, type Decision, decideWithoutCode, hasBegun } from "../journal/end-without-code.js";
+import { recordAccepted } from "../journal/ends/after-end.js";
+import { childrenToCancel, type Decision, decideWithoutCode, hasBegun } from "../journal/ends/end-without-code.js";
 import type { Event } from "../journal/event.js";
-import { History } from "../journal/history.js";
+import { History } from "../journal/history/history.js";
+import { cancelPayload, cleanupMsDefault, mailToChild } from "../journal/mail/cancel-request.js";
 import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";
 

@@ -1,6 +1,6 @@
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
-import { readOpenRequests } from "../journal/read-open-requests.js";
+import { readOpenRequests } from "../journal/history/read-open-requests.js";
 
 /** Maximum number of runs that are read to find one that can be executed. */
 const runsMax = 100;

@@ -4,11 +4,11 @@ import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
 import { afterEffect } from "../../core/work/until-answered.js";
 import { messageOf } from "../define/message-of.js";
-import { type EndedJournal, writeAfterEnd } from "../journal/after-end.js";
-import type { EndDeparture, Refusal } from "../journal/departure.js";
+import { type EndedJournal, writeAfterEnd } from "../journal/ends/after-end.js";
 import type { Event } from "../journal/event.js";
-import { warnNotWritten } from "../journal/not-written.js";
-import { type ResolutionMail, resolutionKey } from "../journal/resolution.js";
+import { type ResolutionMail, resolutionKey } from "../journal/mail/resolution.js";
+import type { EndDeparture, Refusal } from "../journal/writer/departure.js";
+import { warnNotWritten } from "../journal/writer/not-written.js";
 import { lateVerdict } from "../steps/late-verdict.js";
 import type { LateBody } from "../steps/step-body.js";
 

@@ -1,8 +1,8 @@
 import type { Claimed, Entry } from "../../core/runs/operation.js";
 import { encodeEvents } from "../journal/codec.js";
-import { hasBegun, nextLookAt } from "../journal/end-without-code.js";
+import { hasBegun, nextLookAt } from "../journal/ends/end-without-code.js";
 import type { Event } from "../journal/event.js";
-import { History } from "../journal/history.js";
+import { History } from "../journal/history/history.js";
 import { cancelledWithoutCode } from "../steps/cancel-without-code.js";
 import { type CrashLimit, crashReason } from "../steps/crash-limit.js";
 import { decisionOn } from "./end-without-code.js";

@@ -1,11 +1,11 @@
 import type { Claimed, Entry, Trial } from "../../core/runs/operation.js";
 import type { Execution } from "../execute/execution.js";
 import type { Host, HostedRun } from "../execute/host.js";
+import { warnParked } from "../execute/parking/warn-parked.js";
 import { aloneMs } from "../execute/trial.js";
-import { warnParked } from "../execute/warn-parked.js";
-import { recordAccepted } from "../journal/after-end.js";
 import { encodeEvents } from "../journal/codec.js";
-import { History } from "../journal/history.js";
+import { recordAccepted } from "../journal/ends/after-end.js";
+import { History } from "../journal/history/history.js";
 import { type CrashLimit, crashLimitOf } from "../steps/crash-limit.js";
 import { parkedEntry } from "./park-crashed.js";
 import { releaseWithoutEntry } from "./release-without-entry.js";

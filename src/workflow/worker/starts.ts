@@ -1,4 +1,4 @@
-import type { Departure } from "../journal/departure.js";
+import type { Departure } from "../journal/writer/departure.js";
 
 /** Outcome of a start: the run is in the store, or the reason why it is not executed here. */
 export type StartOutcome = Departure | "created";

@@ -23,7 +23,7 @@ interface SampleFile {
   readonly code: string;
 }
 
-interface Fence {
+export interface Fence {
   readonly tag: string;
   readonly line: number;
   readonly code: string;

@@ -13,7 +13,7 @@ interface AfterRetry {
   readonly dropped: ReadonlySet<string>;
 }
 
-/** What a journal means after a retry, written down a second time from its specification: the product's own version is src/workflow/journal/retries.ts. */
+/** What a journal means after a retry, written down a second time from its specification: the product's own version is src/workflow/journal/history/retries.ts. */
 export function afterRetry(noted: readonly Noted[], { cuts, at }: Retry): AfterRetry {
   const isFailure = ({ event }: Noted) => event.type === "fail" && event.retryAt === null && event.how !== "abandoned";
   // A failed child that is retried, too, has not ended.

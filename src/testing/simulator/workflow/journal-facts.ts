@@ -3,7 +3,7 @@ import type { Mail } from "../../../core/runs/run.js";
 import { decode } from "../../../core/values/codec.js";
 import { storedParts } from "../../../workflow/journal/codec.js";
 import { type AttemptEvent, type Delivery, type Event, isDelivery, isRequest, type Retry } from "../../../workflow/journal/event.js";
-import { resolutionIn } from "../../../workflow/journal/resolution.js";
+import { resolutionIn } from "../../../workflow/journal/mail/resolution.js";
 import { PromiseBroken } from "../observer.js";
 import { afterRetry, type Noted } from "./after-retry.js";
 

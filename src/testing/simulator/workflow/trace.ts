@@ -1,7 +1,7 @@
 import type { Entry, RunAnswer, RunOperation } from "../../../core/runs/operation.js";
 import { decodeEvents, storedParts } from "../../../workflow/journal/codec.js";
 import type { Event } from "../../../workflow/journal/event.js";
-import { resolutionIn } from "../../../workflow/journal/resolution.js";
+import { resolutionIn } from "../../../workflow/journal/mail/resolution.js";
 
 /** The line of the trace for one operation. Values that are not derived from the seed, such as random owner ids, are left out. */
 export function describeOperation(operation: RunOperation): string {

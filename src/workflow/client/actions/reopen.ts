@@ -8,8 +8,8 @@ import { plainWebhookRecord, storedAs } from "../../hooks/webhook.js";
 import { withoutLongValues } from "../../journal/aside.js";
 import { encodeEvents } from "../../journal/codec.js";
 import type { Event } from "../../journal/event.js";
-import { readLineage } from "../../journal/lineage.js";
-import { type OpenHook, planRetry, type RetryPlan, type RetryRefusal } from "../../journal/retry-plan.js";
+import { readLineage } from "../../journal/history/lineage.js";
+import { type OpenHook, planRetry, type RetryPlan, type RetryRefusal } from "../../journal/plans/retry-plan.js";
 import { readEvents } from "../read-journal.js";
 
 /** A failed run that is to go on, its journal, and the ids of its steps. */
