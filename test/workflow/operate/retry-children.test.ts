@@ -135,6 +135,27 @@ onStores("a child run that ends while its parent has ended", everyStore, (test) 
     expect(bank.calls).toBe(2);
   });
 
+  test("may be retried by another call at the same time, and fail again", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    let isFirst = true;
+    const commit = async (batch: { readonly run?: RunOperation }) => {
+      if (isFirst && batch.run?.verb === "act" && batch.run.id !== "p-1") {
+        isFirst = false;
+        await retryRun(batch.run.id, { store });
+        await untilStatus(store, "p-1", "failed");
+      }
+      return await store.commit(batch as never);
+    };
+    const slow = Object.create(store, { commit: { value: commit } }) as Store;
+    expect(await retryRun("p-1", { store: slow })).toMatchObject({ repeated: false, steps: [] });
+    expect(isFirst).toBe(false);
+    expect(await getRun("p-1", { store }).status).toBe("failed");
+    expect(bank.calls).toBe(2);
+  });
+
   test("keeps its parent from being retried if the token of its hook is in use", async ({ scene }) => {
     const token = scene.name("token");
     const charge = step("charge", async () => {

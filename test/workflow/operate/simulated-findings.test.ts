@@ -1,10 +1,11 @@
+import type { Store } from "onceflow";
 import { createHook, FatalError, getWorkflowMetadata, sleep, step, uuid, workflow } from "onceflow/workflow";
 import { deleteRun, forkRun, getRun, readOperatorLog, resumeHook, retryRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { gate } from "../../kit/gate.js";
 import { everyStore, onStores } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
-import { quick, story, untilStatus } from "../scene.js";
+import { heldAt, quick, story, untilStatus } from "../scene.js";
 
 /** What the simulator of operators has found, each as the smallest story. */
 onStores("found by simulation: a retry", everyStore, (test) => {
@@ -87,6 +88,40 @@ onStores("found by simulation: a retry", everyStore, (test) => {
   });
 });
 
+onStores("found by simulation: a hook that the code has disposed of after the failure", everyStore, (test) => {
+  test("has the payload that was accepted meanwhile, when a retry opens it again", async ({ scene }) => {
+    let isDown = true;
+    const token = scene.name("token");
+    const charge = step("charge", async () => {
+      if (isDown) throw new FatalError("down");
+    });
+    const order = workflow(scene.name("order"), async () => {
+      const hook = createHook<string>({ token });
+      await hook.getConflict();
+      try {
+        await charge();
+      } catch (error) {
+        hook.dispose();
+        await sleep(1);
+        throw error;
+      }
+      return await hook;
+    });
+    const plain = await scene.open();
+    const held = heldAt(plain, "fail charge#0");
+    await scene.work({ workflows: [order] }, held.store);
+    await start(order, [], { id: "o-1", store: plain });
+    await held.reached;
+    await resumeHook(token, "accepted", { store: plain });
+    await held.heard;
+    held.free();
+    await untilStatus(plain, "o-1", "failed");
+    isDown = false;
+    await retryRun("o-1", { store: plain });
+    expect(await getRun("o-1", { store: plain }).returnValue).toBe("accepted");
+  });
+});
+
 onStores("found by simulation: a second retry", everyStore, (test) => {
   test("drops what the code has asked for again after the first retry, and the code asks for it once more", async ({ scene }) => {
     let isDown = true;
@@ -128,6 +163,29 @@ onStores("found by simulation: a second retry", everyStore, (test) => {
 });
 
 onStores("found by simulation: other actions", everyStore, (test) => {
+  test("a fork that is sent twice is answered, although its run was deleted meanwhile, and started again", async ({ scene }) => {
+    const one = step("one", async () => {});
+    const order = workflow(scene.name("order"), async (isLong: boolean) => (isLong ? await one() : undefined));
+    const { store } = await scene.work({ workflows: [order] });
+    await start(order, [true], { id: "o-1", store });
+    await getRun("o-1", { store }).returnValue;
+    const fork = (at: Store) => forkRun("o-1", { store: at, from: "one#0", id: "o-2", actionId: "a-1" });
+    let isFirst = true;
+    const log: Store["runs"]["log"] = async (query) => {
+      const read = await store.runs.log(query);
+      if (isFirst) {
+        isFirst = false;
+        await fork(store);
+        await deleteRun("o-1", { store, reason: "again" });
+        await start(order, [false], { id: "o-1", store });
+        await getRun("o-1", { store }).returnValue;
+      }
+      return read;
+    };
+    const slow = Object.create(store, { runs: { value: Object.create(store.runs, { log: { value: log } }) as unknown } }) as Store;
+    expect(await fork(slow)).toMatchObject({ forkId: "o-2", repeated: true });
+  });
+
   test("a fork of a run that was isolated from its first entry on began when that run began", async ({ scene }) => {
     const given: number[] = [];
     const one = step("one", async (began: number) => void given.push(began), quick);

@@ -142,7 +142,9 @@ function isRefusal(error: unknown): boolean {
     error instanceof ActionRefusedError ||
     error instanceof StaleActionError ||
     error instanceof RunNotFoundError ||
-    error instanceof NotUnknownError
+    error instanceof NotUnknownError ||
+    // For example, what the caller names does not exist in a new run with the same id.
+    error instanceof InvalidInputError
   );
 }
 

@@ -60,15 +60,19 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
   return result;
 }
 
+/**
+ * Refusals from which follows that another call has retried the child meanwhile: it runs, or has ended in another way, or has failed anew and reported that to the
+ * parent. The parent was retried, and gets whatever end the child has, also if the child was deleted.
+ */
+const wasRetried: ReadonlySet<string> = new Set(["notFailed", "parentTook", "parentReads"]);
+
 async function retryChild(child: string, result: RetryResult, options: RetryOptions): Promise<void> {
   try {
     await retryRun(child, optionsOf(child, result, options));
   } catch (error) {
     // The child has changed since the decision: decide again.
     if (error instanceof StaleActionError) return await retryChild(child, result, options);
-    // Meanwhile the child was retried by another call, or deleted. The parent was retried, and gets whatever end the child has.
-    const isOver = error instanceof RunNotFoundError || (error instanceof ActionRefusedError && error.because === "notFailed");
-    if (!isOver) throw error;
+    if (!(error instanceof RunNotFoundError || (error instanceof ActionRefusedError && wasRetried.has(error.because)))) throw error;
   }
 }
 
