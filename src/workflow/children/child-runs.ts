@@ -16,7 +16,7 @@ import { type Child, type ChildOutcome, ChildWatch, type WatchingRun } from "./c
 
 /** The run that starts child runs. */
 interface ParentRun extends ServingRun, WatchingRun {
-  readonly arrivals: ServingRun["arrivals"];
+  readonly arrivals: ServingRun["arrivals"] & { decide(take: () => readonly { readonly event: Delivery }[], mail?: number): void };
   readonly draft: Pick<Draft, "startChild" | "startAfterCommit" | "send">;
   /** By request of the child: when the code first awaited its result, according to the journal. */
   readonly awaits: ReadonlyMap<string, number>;
@@ -112,10 +112,18 @@ export class ChildRuns {
   /** The child has ended, according to its mail or to the store. */
   end(run: string, payload: string, mail?: number): void {
     const child = this.#children.get(run);
-    if (child === undefined || child.ended) return this.#run.arrivals.add(null, mail);
+    if (child !== undefined && !child.ended) return this.#run.arrivals.add(this.#endOf(child, payload), mail);
+    // The end of a child of an earlier run with this id. The code may request the child before this mail is processed: then it is the end of that one, too.
+    this.#run.arrivals.decide(() => {
+      const known = this.#children.get(run);
+      return known === undefined || known.ended ? [] : [{ event: this.#endOf(known, payload) }];
+    }, mail);
+  }
+
+  #endOf(child: Child, payload: string): Delivery {
     child.ended = true;
     const [status = "cancelled", output = null] = JSON.parse(payload) as [string?, (string | null)?];
-    this.#run.arrivals.add({ type: "ended", id: child.request, at: this.#run.now(), status, output }, mail);
+    return { type: "ended", id: child.request, at: this.#run.now(), status, output };
   }
 
   get any(): boolean {
@@ -170,7 +178,7 @@ export class ChildRuns {
   resume(retried: readonly string[] | undefined): void {
     this.#retried = retried ?? [];
     for (const child of this.#children.values())
-      if (child.named) this.#watch.look(child);
+      if (!child.isOwnChild) this.#watch.look(child);
       // A child that is retried together with this run is still failed for a moment, and then reports its end.
       else if (retried?.includes(child.request) === false && child.created && !child.ended) void this.#watch.lookForEnd(child);
   }
@@ -216,7 +224,9 @@ export class ChildRuns {
         if (status === "completed") outcome?.resolve(decode(output ?? "null"));
         else outcome?.reject(errorOf(run, status, output));
     };
-    const state = { created, isOwnChild: !named, looked: !named, awaited: false, ended: false, given: false };
+    // A fork may have copied the request: that child reports its end to the original.
+    const isOwnChild = !named && run === childIdOf(this.#run.id, request);
+    const state = { created, isOwnChild, looked: isOwnChild, awaited: false, ended: false, given: false };
     const since = { awaitedAt: undefined, stopped: undefined, delayed: undefined };
     const child: Child = { request, run, outcome: newOutcome(), onCancel, named, settle, starts: new Map(), ...since, ...state };
     this.#children.set(run, child);

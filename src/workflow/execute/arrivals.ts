@@ -39,6 +39,8 @@ export class Arrivals {
   #coming: Arrival[] = [];
   /** Already recorded, in this order; the code gets one of them per turn. */
   #recorded: Delivery[] = [];
+  /** The run is being released: the code gets nothing more here. */
+  #isClosed = false;
 
   constructor(run: ReceivingRun) {
     this.#run = run;
@@ -65,8 +67,9 @@ export class Arrivals {
     return this.#coming.length + this.#recorded.length;
   }
 
-  /** Gives the code the next delivery. False if there is none, or the run is paused. */
+  /** Gives the code the next delivery. False if there is none, or the run is paused or released. */
   giveNext(): boolean {
+    if (this.#isClosed) return false;
     if (this.#run.pausing.isPaused) return this.#recordPaused();
     return this.#giveRecorded() || this.#takeNext();
   }
@@ -121,8 +124,12 @@ export class Arrivals {
     assert(isGiven, `the code waits for ${delivery.id}`);
   }
 
-  /** The run is released immediately: arrivals are recorded, and the replay of the next owner gives them to the code. */
+  /**
+   * The run is released immediately: arrivals are recorded, and the replay of the next owner gives them to the code. What arrives while the release is being
+   * written is not given to the code either: it would get that before what was recorded here.
+   */
   recordAll(): void {
+    this.#isClosed = true;
     const { isPaused } = this.#run.pausing;
     if (isPaused) this.#recordPaused();
     else for (const arrival of this.#coming.splice(0)) this.#record(arrival);

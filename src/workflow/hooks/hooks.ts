@@ -100,9 +100,10 @@ export class Hooks {
     for (const hook of this.#hooks.values()) hook.stop();
   }
 
+  /** A payload is recorded also if the code has just disposed of the hook: a retry of the run may take that back, and the sender knows that it was accepted. */
   receive(id: string, payload: string, mail: number): void {
-    const open = this.#hooks.get(id)?.open ?? false;
-    this.#run.arrivals.add(open ? { type: "got", id, at: this.#run.now(), payload } : null, mail);
+    const isTaken = this.#hooks.get(id)?.hasConflict === false;
+    this.#run.arrivals.add(isTaken ? { type: "got", id, at: this.#run.now(), payload } : null, mail);
   }
 
   /** The store has answered the commit that contained these changes. */

@@ -50,7 +50,11 @@ export class RunHook implements Hook, HookFacts {
   }
 
   get open(): boolean {
-    return !this.#disposed && this.#conflict === undefined;
+    return !this.#disposed && !this.hasConflict;
+  }
+
+  get hasConflict(): boolean {
+    return this.#conflict !== undefined;
   }
 
   /** It is now known whether the token was free. `holder`: in a conflict, the run that has the token. */

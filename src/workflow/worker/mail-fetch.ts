@@ -1,5 +1,6 @@
 import type { Mail } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
+import type { Starts } from "./starts.js";
 
 /** Minimum delay between two reads of the mail of all runs, while other processes keep writing. */
 const mailEveryMs = 100;
@@ -14,6 +15,8 @@ interface AddressedRun {
 interface MailFetchOptions {
   readonly store: Store;
   readonly live: ReadonlyMap<string, AddressedRun>;
+  /** Runs that are being started here. */
+  readonly starts: Pick<Starts, "has" | "over">;
   /** Called if mail has made a run due that has left this worker. */
   readonly claimDue: () => void;
 }
@@ -22,6 +25,8 @@ interface MailFetchOptions {
 export class MailFetch {
   readonly #options: MailFetchOptions;
   #isScheduled = false;
+  /** Their mail is read as soon as their start is saved. */
+  readonly #delayed = new Set<AddressedRun>();
   #fetchedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: MailFetchOptions) {
@@ -43,7 +48,15 @@ export class MailFetch {
   }
 
   async fetch(run: AddressedRun): Promise<void> {
-    const { store, claimDue } = this.#options;
+    const { store, starts, claimDue } = this.#options;
+    // Until the start of this run is saved, the store may have another run with the same id: its mail is not for this one.
+    if (starts.has(run.id)) {
+      if (this.#delayed.has(run)) return;
+      this.#delayed.add(run);
+      await starts.over(run.id);
+      this.#delayed.delete(run);
+      if (run.gone) return;
+    }
     try {
       const mail = await store.runs.mail(run.id, run.mailbox.heard);
       if (!run.gone) run.mailbox.receive(mail);

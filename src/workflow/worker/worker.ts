@@ -105,7 +105,7 @@ export class Worker implements Host {
       },
     });
     this.#claims = new Claims(this, { ...this.#options, take: (claimed, heldAt) => this.#take(claimed, heldAt) });
-    this.#mail = new MailFetch({ store, live, claimDue: () => this.#claims.pollNow() });
+    this.#mail = new MailFetch({ store, live, starts: this.#starts, claimDue: () => this.#claims.pollNow() });
     this.#leases = new RunLeases(this, {
       live,
       isStarting: (id) => this.#starts.has(id),

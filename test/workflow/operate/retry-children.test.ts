@@ -1,6 +1,8 @@
-import { FatalError, step, workflow } from "onceflow/workflow";
-import { getRun, readOperatorLog, retryRun, start } from "onceflow/workflow/api";
+import type { Store } from "onceflow";
+import { createHook, FatalError, step, workflow } from "onceflow/workflow";
+import { forkRun, getRun, readJournal, readOperatorLog, retryRun, start } from "onceflow/workflow/api";
 import { expect } from "vitest";
+import type { RunOperation } from "../../../src/core/runs/operation.js";
 import { gate } from "../../kit/gate.js";
 import { everyStore, onStores, type Scene } from "../../kit/scene.js";
 import { until } from "../../kit/until.js";
@@ -109,5 +111,91 @@ onStores("a child run that ends while its parent has ended", everyStore, (test) 
     bank.isDown = false;
     await retryRun("p-1", { store });
     expect(await getRun("p-1", { store }).returnValue).toEqual(["charged", "packed"]);
+  });
+
+  test("may be retried by another call at the same time: the retry of the parent keeps its answer", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    bank.isDown = false;
+    let isFirst = true;
+    const commit = async (batch: { readonly run?: RunOperation }) => {
+      // The parent is retried now, and its child is not yet.
+      if (isFirst && batch.run?.verb === "act" && batch.run.id !== "p-1") {
+        isFirst = false;
+        await retryRun(batch.run.id, { store });
+      }
+      return await store.commit(batch as never);
+    };
+    const slow = Object.create(store, { commit: { value: commit } }) as Store;
+    expect(await retryRun("p-1", { store: slow })).toMatchObject({ repeated: false, steps: [] });
+    expect(isFirst).toBe(false);
+    expect(await getRun("p-1", { store }).returnValue).toBe("the child has charged");
+    expect(bank.calls).toBe(2);
+  });
+
+  test("may be retried by another call at the same time, and fail again", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    let isFirst = true;
+    const commit = async (batch: { readonly run?: RunOperation }) => {
+      if (isFirst && batch.run?.verb === "act" && batch.run.id !== "p-1") {
+        isFirst = false;
+        await retryRun(batch.run.id, { store });
+        await untilStatus(store, "p-1", "failed");
+      }
+      return await store.commit(batch as never);
+    };
+    const slow = Object.create(store, { commit: { value: commit } }) as Store;
+    expect(await retryRun("p-1", { store: slow })).toMatchObject({ repeated: false, steps: [] });
+    expect(isFirst).toBe(false);
+    expect(await getRun("p-1", { store }).status).toBe("failed");
+    expect(bank.calls).toBe(2);
+  });
+
+  test("keeps its parent from being retried if the token of its hook is in use", async ({ scene }) => {
+    const token = scene.name("token");
+    const charge = step("charge", async () => {
+      throw new FatalError("the bank is down");
+    });
+    const child = workflow(scene.name("child"), async () => {
+      const hook = createHook<string>({ token });
+      await hook.getConflict();
+      await charge();
+      return await hook;
+    });
+    const parent = workflow(scene.name("parent"), async () => await (await start(child)).returnValue);
+    const other = workflow(scene.name("other"), async () => await createHook<string>({ token }));
+    const { store } = await scene.work({ workflows: [child, parent, other] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    await start(other, [], { id: "x-1", store });
+    await untilReleased(store, "x-1");
+    await expect(retryRun("p-1", { store })).rejects.toMatchObject({ because: "token" });
+    expect(await getRun("p-1", { store }).status).toBe("failed");
+    expect(await readOperatorLog({ store, runId: "p-1" })).toEqual([]);
+  });
+
+  test("and that a fork has copied: the fork gets its end when both are retried", async ({ scene }) => {
+    const { bank, child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    // Without its end a run can be forked although it has failed.
+    await retryRun("p-1", { store, steps: [] });
+    const ends = async () => (await readJournal("p-1", { store })).filter(({ type }) => type === "end");
+    await until("it has failed again", async () => (await ends()).length === 2);
+    const [, last] = await ends();
+    await forkRun("p-1", { store, id: "p-2", from: { seq: last?.seq ?? 0 } });
+    await untilStatus(store, "p-2", "failed");
+    bank.isDown = false;
+    await retryRun("p-1", { store });
+    expect(await getRun("p-1", { store }).returnValue).toBe("the child has charged");
+    await retryRun("p-2", { store });
+    expect(await getRun("p-2", { store }).returnValue).toBe("the child has charged");
+    expect(bank.charges).toBe(1);
   });
 });

@@ -61,13 +61,20 @@ function newRun(start: StartRun, now: number): RunRecord {
 
 /**
  * A run with the id of the child may have ended before: that of an earlier run with the parent's id, which was deleted, or one whose request a retry has
- * renewed. Then no end will report it.
+ * renewed. Then no end will report it, unless the mail with that is still to be read: it is not reported twice, because a retry of the child withdraws one mail.
+ * `consumed`: what the parent has read with this entry.
  */
-function startChild(table: RunTable, parent: string, child: StartRun): void {
+function startChild(
+  table: RunTable,
+  { parent, consumed }: { readonly parent: string; readonly consumed: number | null },
+  child: StartRun,
+): void {
   const answer = startRun(table, child);
   if (answer.kind !== "exists" || answer.run.parent !== parent || !hasEnded(answer.run.status)) return;
   const [first, again] = childKeys(child);
-  reportEnd(table, { ...answer.run, parent }, table.hasMail(parent, first) ? again : first);
+  const sent = table.mailSeq(parent, first);
+  const isUnread = sent !== undefined && sent > Math.max(table.run(parent)?.consumed ?? 0, consumed ?? 0);
+  if (!isUnread) reportEnd(table, { ...answer.run, parent }, sent === undefined ? first : again);
 }
 
 /** Keys of the mail that can report the end of a child: of its end, and if that was read before, when it is started again. */
@@ -88,7 +95,7 @@ function sendOut(table: RunTable, mail: OutgoingMail): void {
  */
 export function followEntry(table: RunTable, id: string, entry: Entry): void {
   changeHooks(table, id, entry.hooks);
-  for (const child of entry.children) startChild(table, id, child);
+  for (const child of entry.children) startChild(table, { parent: id, consumed: entry.consumed }, child);
   changeStreams(table, id, entry);
   for (const mail of entry.outgoing ?? []) sendOut(table, mail);
   writeThen(table, id, entry);

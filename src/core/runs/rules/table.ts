@@ -28,7 +28,7 @@ export interface RunTable {
   insertFenced?(run: string, entry: JournalEntry): boolean;
 
   hasMail(run: string, key: string): boolean;
-  /** Number of the mail with this key; undefined if there is none. Only needed for actions. */
+  /** Number of the mail with this key; undefined if there is none. */
   mailSeq(run: string, key: string): number | undefined;
   /** Makes the mail with this number meaningless: kind "withdrawn", no payload, another key. */
   withdrawMail(run: string, seq: number, key: string): void;

@@ -118,6 +118,19 @@ export const childbearing: ContractGroup = {
       await unchanged(store, ["run"], () => submit(other, last));
     }),
 
+    runCase("a child that had ended before is reported again only if its mail was read", async (scene) => {
+      const store = await scene.store();
+      const parent = await begin(store);
+      // The child of an earlier run with the parent's id, which was deleted.
+      await play(store, { id: "child", parent: "run" });
+      const mail = async () => (await store.runs.mail("run", 0)).map(contentOf);
+      const reported = ["child", "child", ["completed", '"output"']];
+      const next = await append(store, parent, { children: [childOf("run")] });
+      assert.deepEqual(await mail(), [reported]);
+      await append(store, next, { children: [childOf("run")], consumed: 1 });
+      assert.deepEqual(await mail(), [reported, reported]);
+    }),
+
     runCase("a refused end sends no mail", async (scene) => {
       const store = await scene.store();
       await begin(store);

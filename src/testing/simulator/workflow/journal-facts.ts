@@ -332,7 +332,9 @@ export class JournalFacts {
 
   /** The run has consumed this resolution of an operator, so this entry or an earlier one must have applied it. */
   #mustBeResolved(stepId: string | null, payload: string | null): void {
-    const { attempt } = resolutionIn(payload);
+    const { attempt, retries = 0 } = resolutionIn(payload);
+    // A retry has made the outcome unknown again: the resolution was for the time before.
+    if (retries !== this.retries) return;
     for (const [id, { doubt }] of this.steps)
       if (doubt === attempt && this.#stepIdOf(id) === stepId)
         this.#broken(`the resolution of ${id} attempt ${attempt} was consumed, but the outcome is still unknown`);

@@ -3,6 +3,7 @@ import type { RunStatus } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { getRun } from "../../../workflow/client/api.js";
 import { resolveStep, type StepResolution } from "../../../workflow/client/resolve-step.js";
+import type { Run } from "../../../workflow/client/run-handle.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../../workflow/define/errors.js";
 import { PromiseBroken } from "../observer.js";
 import { type KnownRun, stepIdIn } from "./run-observer.js";
@@ -17,6 +18,7 @@ interface Doubt {
 /**
  * Operators who poll from time to time, and whenever a process is asked to stop, for work that cannot continue without them:
  * - Parked runs are woken at once; diverged runs are woken when the matching code is deployed again.
+ * - Paused runs are resumed when the faults have stopped: a request to pause may arrive late.
  * - A step with an unknown outcome, also of an ended run, is resolved as completed if the provider has its effect. If the provider does not
  *   have it, the step is resolved as not applied or failed, but only when no body of the step can still be running.
  */
@@ -29,6 +31,8 @@ export function startResolver(simulation: WorkflowSimulation): void {
     // Parked runs are woken also while faults are injected, although more crashes may follow.
     const stopped = [...memory.runs.values()].filter(({ status }) => status === "parked" || (storm.over && needsWaking(status)));
     for (const { id } of stopped) if (memory.runs.has(id)) await getRun(id, { store: calm }).wakeUp();
+    for (const { id, status } of [...memory.runs.values()])
+      if (storm.over && status === "paused") await resume(getRun(id, { store: calm }));
     for (const run of observer.runs())
       for (const [id, { doubt }] of run.journal.steps) {
         if (doubt === undefined) continue;
@@ -68,6 +72,14 @@ async function resolve(simulation: WorkflowSimulation, doubt: Doubt, resolution:
     return Promise.race([operator(store), died]);
   });
   await Promise.all(operators);
+}
+
+async function resume(run: Run): Promise<void> {
+  try {
+    await run.resume();
+  } catch (error) {
+    if (!mayMeetOperators(error)) throw error;
+  }
 }
 
 /** The run was retried or deleted meanwhile. */

@@ -171,6 +171,8 @@ export function playOf(steps: Steps, { hasStarted, versionOf, incarnation, retri
       case "throw":
         throw new Error("the code throws");
       case "bug":
+        // Everything that other code can do without an answer is done first. Otherwise the corrected code could overtake it, and would not match the journal.
+        for (let i = 0; i < readyMax; i++) await undefined;
         if (retries(script.execution.id) < program.until) throw new Error("the code has a bug");
         return "mended";
       case "undo":
@@ -193,6 +195,9 @@ export function playOf(steps: Steps, { hasStarted, versionOf, incarnation, retri
   }
   return { scripts, workflow: play, incompatible, versions };
 }
+
+/** More than the promises between two requests of a program. */
+const readyMax = 200;
 
 function draw(): unknown {
   const { workflowStartedAt } = getWorkflowMetadata();

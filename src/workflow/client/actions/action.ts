@@ -142,7 +142,9 @@ function isRefusal(error: unknown): boolean {
     error instanceof ActionRefusedError ||
     error instanceof StaleActionError ||
     error instanceof RunNotFoundError ||
-    error instanceof NotUnknownError
+    error instanceof NotUnknownError ||
+    // For example, what the caller names does not exist in a new run with the same id.
+    error instanceof InvalidInputError
   );
 }
 
@@ -195,10 +197,14 @@ function acted(run: string, answer: RunAnswer): Extract<RunAnswer, { kind: "acte
     case "stale":
       throw new StaleActionError(run, answer.state.status);
     case "notAllowed":
-      throw new ActionRefusedError(run, answer.why.because, whyNot(answer.why));
+      throw refusal(run, answer.why);
     default:
       throw new Error(`a store answered "${answer.kind}" to an action`);
   }
+}
+
+export function refusal(run: string, why: ActionRefusal): ActionRefusedError {
+  return new ActionRefusedError(run, why.because, whyNot(why));
 }
 
 function whyNot(why: ActionRefusal): string {

@@ -36,7 +36,7 @@ interface ReopenRequest {
 interface Reopening {
   readonly plan: RetryPlan;
   readonly expect: RunExpectation;
-  readonly change: ActionChange;
+  readonly change: Extract<ActionChange, { readonly kind: "reopen" }>;
 }
 
 export async function readFailedRun(store: Store, run: RunRecord): Promise<FailedRun> {

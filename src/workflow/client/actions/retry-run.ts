@@ -2,9 +2,9 @@ import { InvalidInputError } from "../../../core/errors/errors.js";
 import type { OptionNames } from "../../../core/errors/known-options.js";
 import type { Store } from "../../../core/store/store.js";
 import { sha256 } from "../../../core/values/canonical.js";
-import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
+import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform } from "./action.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform, refusal } from "./action.js";
 import { readFailedRun, reopening } from "./reopen.js";
 
 /** Options of {@link retryRun}. */
@@ -60,13 +60,19 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
   return result;
 }
 
+/**
+ * Refusals from which follows that another call has retried the child meanwhile: it runs, or has ended in another way, or has failed anew and reported that to the
+ * parent. The parent was retried, and gets whatever end the child has, also if the child was deleted.
+ */
+const wasRetried: ReadonlySet<string> = new Set(["notFailed", "parentTook", "parentReads"]);
+
 async function retryChild(child: string, result: RetryResult, options: RetryOptions): Promise<void> {
   try {
     await retryRun(child, optionsOf(child, result, options));
   } catch (error) {
-    // Meanwhile the child was retried by another call, or removed: the action still has its first answer.
-    const isOver = error instanceof RunNotFoundError || (error instanceof ActionRefusedError && error.because === "notFailed");
-    if (!result.repeated || !isOver) throw error;
+    // The child has changed since the decision: decide again.
+    if (error instanceof StaleActionError) return await retryChild(child, result, options);
+    if (!(error instanceof RunNotFoundError || (error instanceof ActionRefusedError && wasRetried.has(error.because)))) throw error;
   }
 }
 
@@ -101,7 +107,8 @@ async function mustBeRetried(store: Store, parent: string, id: string): Promise<
       `it waits for run "${id}", which has failed and is not its child; retry that run first`,
       [id],
     );
-  const { plan } = reopening(store, await readFailedRun(store, child), { at: 0 });
+  const { plan, change } = reopening(store, await readFailedRun(store, child), { at: 0 });
+  for (const { add } of change.hooks) if ((await store.runs.hook(add)) !== undefined) throw refusal(id, { because: "token", token: add });
   for (const grandchild of plan.children) await mustBeRetried(store, id, grandchild);
   return true;
 }

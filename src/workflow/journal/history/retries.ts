@@ -95,7 +95,9 @@ export function entriesWithoutRetried(entries: readonly (readonly Event[])[]): E
  * of the run were not given to the code, which may go on from where it threw. Undefined: from none.
  */
 export function looseSinceRetry(events: readonly Event[]): number | undefined {
-  const lastRequest = events.findLastIndex(isRequest);
+  // A request that a later retry has dropped is made again by the code, perhaps after a delivery that an earlier retry made loose.
+  const lastKept = withoutRetried(events).findLast(isRequest);
+  const lastRequest = lastKept === undefined ? -1 : events.lastIndexOf(lastKept);
   const starts = events.flatMap((event, i) => {
     if (i < lastRequest || event.type !== "retry") return [];
     const before = withoutRetried(events.slice(0, i));

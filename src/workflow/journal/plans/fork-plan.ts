@@ -18,7 +18,15 @@ export function planFork(before: readonly Event[]): readonly Event[] | ForkRefus
   if (events.some(({ type }) => type === "end" || type === "stop" || type === "cancel")) return { because: "ended" };
   const { steps, children } = new OpenRequests(events);
   const ids = [...steps.keys(), ...children.keys(), ...openHooks(events).keys()];
-  return ids.length > 0 ? { because: "open", ids } : resumed(before.filter(({ type }) => !notCopied.has(type)));
+  return ids.length > 0 ? { because: "open", ids } : resumed(copyOf(before));
+}
+
+/** The first event has the start time of the code, which must be the same in the fork. So if that event is not copied, a claim takes its place. */
+function copyOf(before: readonly Event[]): readonly Event[] {
+  const copied = before.filter(({ type }) => !notCopied.has(type));
+  const [first] = before;
+  if (first === undefined || copied.length === 0 || copied[0] === first) return copied;
+  return [{ type: "claim", owner: "", at: first.at }, ...copied];
 }
 
 /** A pause is copied, because the replay needs it: the code got what was recorded in the pause only after its end. The fork itself is not paused. */
