@@ -63,6 +63,8 @@ export class Execution implements WorkflowContext {
   readonly id: string;
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
+  /** Identifies the run if its id was used before. */
+  readonly creator: string;
   readonly epoch: number;
   readonly parent: string | null;
   /** Workers that could not execute this run. */
@@ -122,6 +124,7 @@ export class Execution implements WorkflowContext {
     this.store = host.store;
     this.workflow = workflow;
     this.id = run.id;
+    this.creator = run.creator;
     this.epoch = run.epoch;
     this.parent = run.parent;
     this.avoid = run.avoid;
@@ -304,11 +307,11 @@ export class Execution implements WorkflowContext {
   }
 
   /** The entry is in the store. The writer starts the step bodies now. */
-  confirm({ hooks, then, events }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
+  confirm({ hooks, then }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
     this.#check?.noteWritten(recorded);
     if (then.kind === "end") {
       const { status, output, unsettled = 0 } = then;
-      return this.leave({ why: "ended", status, output, unsettled, entry: { seq: this.writer.seq - 1, events: events ?? "" } });
+      return this.leave({ why: "ended", status, output, unsettled, seq: this.writer.seq - 1 });
     }
     if (then.kind === "release")
       return this.leave({ why: "released", wakeAt: then.avoid?.workers.includes(this.host.owner) ? then.avoid.until : then.wakeAt });
