@@ -104,6 +104,29 @@ const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = 
     }),
   ],
   [
+    "accepts the entry of an owner of an earlier run with the same id",
+    "fence",
+    appends((append, pass, memory) => pass({ ...append, creator: memory.runs.get(append.id)?.creator ?? "" })),
+  ],
+  [
+    "accepts chunks of an owner of an earlier run with the same id",
+    "fence",
+    writes((write, pass, memory) => pass({ ...write, creator: memory.runs.get(write.id)?.creator ?? "" })),
+  ],
+  [
+    "accepts a late entry of an owner of an earlier run with the same id",
+    "fence",
+    lates((late, pass, memory) => pass({ ...late, creator: memory.runs.get(late.id)?.creator ?? "" })),
+  ],
+  [
+    "does an action that was decided on an earlier run with the same id",
+    "fence",
+    acts((act, pass) => {
+      const { creator: _, ...expect } = act.expect;
+      return pass({ ...act, expect });
+    }),
+  ],
+  [
     "starts the children of an entry that it refuses",
     "fence",
     appends(async (append, pass) => {

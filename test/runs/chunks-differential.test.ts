@@ -28,9 +28,10 @@ class History {
   next(): RunOperation {
     const random = this.#random;
     const epoch = random.chance(0.1) ? this.#epoch + random.pick([-1, 1]) : this.#epoch;
-    if (random.chance(0.7)) return { verb: "write", id: "run", epoch, chunks: this.#chunks(random.between(1, 6)) };
+    const creator = random.chance(0.05) ? "another run" : "me";
+    if (random.chance(0.7)) return { verb: "write", id: "run", creator, epoch, chunks: this.#chunks(random.between(1, 6)) };
     this.#seq += 1;
-    return { verb: "append", id: "run", epoch: this.#epoch, seq: this.#seq, entry: this.#entry() };
+    return { verb: "append", id: "run", creator: "me", epoch: this.#epoch, seq: this.#seq, entry: this.#entry() };
   }
 
   #entry(): Entry {

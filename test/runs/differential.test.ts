@@ -129,12 +129,15 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
   const child = startWith(entryWith(fc.constant([])));
   const entry = entryWith(rarely(fc.array(child, { maxLength: 2 }), []));
 
+  /** Of an owner: mostly that of the run. */
+  const creator = fc.oneof({ weight: 6, arbitrary: fc.constant("its own") }, { weight: 1, arbitrary: fc.constantFrom("x", "y") });
   /** Offsets of `epoch` and `seq` from the correct values. */
   const off = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constantFrom(-1, 1) });
-  const append = fc.record({ verb: fc.constant("append" as const), id, epoch: off, seq: off, entry });
+  const append = fc.record({ verb: fc.constant("append" as const), id, creator, epoch: off, seq: off, entry });
   const late = fc.record({
     verb: fc.constant("appendLate" as const),
     id,
+    creator,
     epoch: off,
     seq: off,
     events: text,
@@ -171,7 +174,10 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
       reason: maybe,
       detail: maybe,
     }),
-    expect: fc.record({ status: fc.constantFrom("running", "failed", "completed"), epoch: off, seq: off }, { requiredKeys: [] }),
+    expect: fc.record(
+      { creator: fc.constantFrom("x", "y"), status: fc.constantFrom("running", "failed", "completed"), epoch: off, seq: off },
+      { requiredKeys: [] },
+    ),
     change,
   }) as fc.Arbitrary<Act>;
   const operation = fc.oneof(
@@ -273,7 +279,8 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
     if (operation.verb !== "append" && operation.verb !== "appendLate") return operation;
     const found = await model.load(operation.id);
     const epoch = Math.max(0, (found?.run.epoch ?? 1) + operation.epoch);
-    return { ...operation, epoch, seq: Math.max(1, (found?.journal.length ?? 0) + 1 + operation.seq) };
+    const creator = operation.creator === "its own" ? (found?.run.creator ?? "x") : operation.creator;
+    return { ...operation, creator, epoch, seq: Math.max(1, (found?.journal.length ?? 0) + 1 + operation.seq) };
   }
 
   function aimedAct({ expect, change, ...act }: Act, found: Awaited<ReturnType<RunBackend["load"]>>): Act {

@@ -84,7 +84,8 @@ async function expectMigrated(stores: readonly Store[], before: Awaited<ReturnTy
   expect(again?.run).toMatchObject({ id: "lapsed", deaths: 2, crashes: 1, avoid: ["new"], epoch: parked.epoch + 1 });
   // The old version ended the run: it has no unsettled steps, and is purged as before.
   expect(await store.runs.purge(100)).toBe(1);
-  await appendLate(store, { id: "kept", owner: "", epoch: 1, seq: 2 }, { unsettled: 1 });
+  const { creator } = await runOf(store, "kept");
+  await appendLate(store, { id: "kept", creator, owner: "", epoch: 1, seq: 2 }, { unsettled: 1 });
   expect((await runOf(other, "kept")).unsettled).toBe(1);
   await other.runs.renew({ owner: "new", leaseMs: hourMs, signOfLife: { workflows: ["work"], version: "2" } });
   expect(await store.runs.workers()).toMatchObject([{ id: "new", workflows: ["work"], version: "2", live: true }]);

@@ -40,7 +40,7 @@ function startOf(id: string, fields: Partial<StartRun> = {}): StartRun {
 }
 
 function appendOf(id: string, epoch: number, seq: number, parts: EntryParts = {}): Append {
-  return { verb: "append", id, epoch, seq, entry: entryOf(parts) };
+  return { verb: "append", id, creator: "creator", epoch, seq, entry: entryOf(parts) };
 }
 
 describe.skipIf(!server.ok)("two processes on one PostgreSQL", () => {

@@ -159,13 +159,14 @@ class World {
     const random = this.#random;
     const over = [...this.#memory.runs.values()].filter((run) => run.id.startsWith(family) && run.endedAt !== null);
     const id = over.length > 0 && random.chance(0.8) ? random.pick(over).id : any;
-    const { epoch, seq } = this.#place(id);
+    const { creator, epoch, seq } = this.#place(id);
     this.#actions += 1;
     // Some actions are sent again, perhaps with another change.
     const action = `${family} ${random.chance(0.8) ? this.#actions : random.between(1, this.#actions)}`;
     const log = { actor: "ann", action: "retry", subject: id, reason: random.pick([null, "why"]), detail: random.pick([null, ...texts]) };
     const expect = {
       ...(random.chance(0.2) && { status: random.pick(["running", "failed"] as const) }),
+      ...(random.chance(0.2) && { creator }),
       ...(random.chance(0.2) && { epoch }),
       ...(random.chance(0.2) && { seq: seq - 1 }),
     };
@@ -203,12 +204,14 @@ class World {
     return { verb: "appendLate", id, ...this.#place(id), events: random.pick(texts), unsettled: random.pick([0, 0, 1]) };
   }
 
-  #place(id: string): { readonly epoch: number; readonly seq: number } {
+  #place(id: string): { readonly creator: string; readonly epoch: number; readonly seq: number } {
     const random = this.#random;
     const last = this.#memory.journals.get(id)?.length ?? 0;
     const seq = random.chance(0.8) ? last + 1 : random.pick([last, last + 2, 1, 0]);
     const epoch = Math.max(1, (this.#memory.runs.get(id)?.epoch ?? 1) - (random.chance(0.8) ? 0 : 1));
-    return { epoch, seq };
+    // Rarely an owner of an earlier run with this id.
+    const creator = random.chance(0.9) ? (this.#memory.runs.get(id)?.creator ?? "c") : random.pick(["c", "d"]);
+    return { creator, epoch, seq };
   }
 
   #start(family: string, name: string, first: StartRun["first"]): StartRun {
@@ -321,7 +324,7 @@ describe("runs on SQLite", () => {
     expect(await runsOf(backend).read("one")).toBeUndefined();
     // The number that "one" had goes to "two": an append to "one" must not reach it.
     await runsOf(another).flush([two]);
-    const late: Append = { verb: "append", id: "one", epoch: 1, seq: 2, entry: plain };
+    const late: Append = { verb: "append", id: "one", creator: "c", epoch: 1, seq: 2, entry: plain };
     expect(await runsOf(backend).flush([late])).toEqual([{ kind: "overtaken" }]);
     expect(await runsOf(backend).journal("two", 0, 9)).toHaveLength(1);
     await Promise.all([backend?.close(), another?.close()]);
@@ -331,7 +334,7 @@ describe("runs on SQLite", () => {
     const [backend] = await opened("purged", 1);
     const runs = runsOf(backend);
     const then: Then = { kind: "end", status: "failed", output: null };
-    const end: Append = { verb: "append", id: "one", epoch: 1, seq: 2, entry: { ...plain, then } };
+    const end: Append = { verb: "append", id: "one", creator: "c", epoch: 1, seq: 2, entry: { ...plain, then } };
     await runs.flush([{ ...start, retentionMs: 0 }]);
     await runs.flush([{ verb: "send", to: { run: "one" }, kind: "wake", about: null, payload: null, key: "k" }]);
     await runs.flush([end]);

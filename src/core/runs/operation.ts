@@ -27,15 +27,21 @@ export interface StartRun {
   readonly cleanupMs?: number;
 }
 
+/** The tenure of an owner of a run. A write with another one is refused. */
+interface Tenure {
+  readonly id: string;
+  /** {@link RunRecord.creator}: after a run was removed, another run may have its id, and an owner with the same epoch. */
+  readonly creator: string;
+  readonly epoch: number;
+}
+
 /**
  * Appends entry `seq` to the journal of a run, with everything that belongs to it. The entry number is the fence: the append is refused
  * unless the run has not ended, `seq` is the next number, and the last entry is not of a later epoch (rules/fence.ts). A worker that
  * takes over a run writes an entry first, so a late owner finds its number used, and nothing of its append is written.
  */
-export interface Append {
+export interface Append extends Tenure {
   readonly verb: "append";
-  readonly id: string;
-  readonly epoch: number;
   readonly seq: number;
   readonly entry: Entry;
 }
@@ -45,10 +51,8 @@ export interface Append {
  * a person has resolved. Refused ("overtaken") unless the run ended in this epoch and `seq` is the next number. If it is sent
  * again, it is recognized by its events, because several writers may write in that epoch.
  */
-export interface AppendLate {
+export interface AppendLate extends Tenure {
   readonly verb: "appendLate";
-  readonly id: string;
-  readonly epoch: number;
   readonly seq: number;
   readonly events: string;
   /** Number of steps whose outcome is still unknown after this entry. At 0 the run can expire again; its retention counts from its end. */
@@ -95,10 +99,8 @@ export interface OutgoingMail extends Omit<Send, "verb" | "to"> {
  * Writes chunks of step bodies. Refused unless the run is still in this epoch: a late body of a former owner must not write
  * between the chunks of its successor.
  */
-export interface WriteChunks {
+export interface WriteChunks extends Tenure {
   readonly verb: "write";
-  readonly id: string;
-  readonly epoch: number;
   /** At least one. */
   readonly chunks: readonly Chunk[];
 }
@@ -165,11 +167,17 @@ export interface Act {
   readonly change: ActionChange;
 }
 
-export interface RunExpectation {
-  readonly status?: RunStatus;
-  readonly epoch?: number;
+export interface RunExpectation extends Partial<RunStage> {
+  /** {@link RunRecord.creator}. */
+  readonly creator?: string;
+}
+
+/** How far a run has come. */
+export interface RunStage {
+  readonly status: RunStatus;
+  readonly epoch: number;
   /** Number of the last journal entry. */
-  readonly seq?: number;
+  readonly seq: number;
 }
 
 /** What an operator's action changes. */
@@ -227,7 +235,7 @@ export type RunAnswer =
   /** act: done. `repeated`: by an earlier request with the same action id, whose entry in the log this is. */
   | { readonly kind: "acted"; readonly entry: LogEntry; readonly repeated: boolean }
   /** act: the run is in another state. Nothing was changed. */
-  | { readonly kind: "stale"; readonly state: Required<RunExpectation> }
+  | { readonly kind: "stale"; readonly state: RunStage }
   /** act: not allowed in this state. Nothing was changed. */
   | { readonly kind: "notAllowed"; readonly why: ActionRefusal };
 
@@ -284,6 +292,7 @@ export interface RenewQuery {
 /** A run that the owner still has after a renewal. `mail`: number of its newest mail. */
 export interface Renewed {
   readonly id: string;
+  readonly creator: string;
   readonly epoch: number;
   readonly mail: number;
 }

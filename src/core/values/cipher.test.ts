@@ -130,7 +130,7 @@ test("an operation that is sent again has the same encrypted bytes", async () =>
     children: [],
     then: { kind: "end", status: "completed", output: '"text"' },
   } as const;
-  const append: RunOperation = { verb: "append", id: "r", epoch: 1, seq: 2, entry };
+  const append: RunOperation = { verb: "append", id: "r", creator: "c", epoch: 1, seq: 2, entry };
   for (let i = 0; i < 2; i++) await backend.flush([settle]);
   for (let i = 0; i < 2; i++) await backend.runs?.flush([append]);
   expect(JSON.stringify(sent)).not.toContain("text");

@@ -67,7 +67,7 @@ async function resolve(store: Store, decision: Decision): Promise<ActionResult &
   if (hasEnded(run.status)) return await resolveAfterEnd(store, decision);
   if (last?.attempt !== attempt || last.verdict !== "unknown")
     throw notUnknown(decision, last ? `attempt ${last.attempt} is ${last.verdict}` : "this run has no such step");
-  return await sendToRun(store, decision);
+  return await sendToRun(store, run, decision);
 }
 
 /** What the operator log says about a resolution. */
@@ -97,14 +97,14 @@ function answerOf({ stepId, attempt, to }: Decision): Answer {
 }
 
 /** Sends the resolution as mail. The owner of the run journals the mail together with its consequences. */
-async function sendToRun(store: Store, decision: Decision): Promise<ActionResult & Answer> {
+async function sendToRun(store: Store, { creator }: RunRecord, decision: Decision): Promise<ActionResult & Answer> {
   const { runId: run, stepId, attempt, to, by, options } = decision;
   const retries = await retriesOf(store, run);
   const payload = JSON.stringify({ attempt, to, by, ...(retries > 0 ? { retries } : {}) } satisfies ResolutionMail);
   const mail = { kind: "resolve", about: stepId, payload, key: resolutionKey(stepId, attempt, retries) } as const;
-  const sent = { store, action: "resolve", run, expect: {}, change: { kind: "send", mail } as const, answer: answerOf(decision), options };
+  const change = { kind: "send", mail } as const;
   try {
-    return await perform(sent);
+    return await perform({ store, action: "resolve", run, expect: { creator }, change, answer: answerOf(decision), options });
   } catch (error) {
     if (!(error instanceof ActionRefusedError)) throw error;
     if (error.because === "ended") return await resolveAfterEnd(store, decision);

@@ -8,7 +8,7 @@ import type { Host } from "./host.js";
 export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "epoch" | "consumed" | "parent" | "avoid"> &
+  readonly run: Pick<RunRecord, "id" | "creator" | "epoch" | "consumed" | "parent" | "avoid"> &
     Partial<Pick<RunRecord, "deaths" | "crashes" | "alone" | "deadlineAt" | "stopAt">>;
   readonly args: readonly unknown[];
   readonly startedAt: number;

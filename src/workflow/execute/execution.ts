@@ -173,11 +173,11 @@ export class Execution extends RunParts implements WorkflowContext {
   }
 
   /** The entry is in the store. The writer starts the step bodies now. */
-  confirm({ hooks, then, events }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
+  confirm({ hooks, then }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
     this.check?.noteWritten(recorded);
     if (then.kind === "end") {
       const { status, output, unsettled = 0 } = then;
-      return this.leave({ why: "ended", status, output, unsettled, entry: { seq: this.writer.seq - 1, events: events ?? "" } });
+      return this.leave({ why: "ended", status, output, unsettled, seq: this.writer.seq - 1 });
     }
     if (then.kind === "release")
       return this.leave({ why: "released", wakeAt: then.avoid?.workers.includes(this.host.owner) ? then.avoid.until : then.wakeAt });

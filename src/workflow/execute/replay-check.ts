@@ -9,7 +9,7 @@ import type { Divergence } from "../replay/divergence.js";
 import type { Rehearse } from "./host.js";
 
 /** The run that is checked. */
-interface CheckedRun extends Pick<RunRecord, "id" | "epoch" | "parent"> {
+interface CheckedRun extends Pick<RunRecord, "id" | "creator" | "epoch" | "parent"> {
   readonly store: Store;
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
@@ -84,8 +84,8 @@ export class ReplayCheck {
   }
 
   async #check(events: readonly Event[]): Promise<void> {
-    const { id, epoch, parent, workflow, startedAt, store } = this.#run;
-    const run = { id, epoch, parent, consumed: 0, avoid: [] };
+    const { id, creator, epoch, parent, workflow, startedAt, store } = this.#run;
+    const run = { id, creator, epoch, parent, consumed: 0, avoid: [] };
     const history = History.of(events, this.#journaled);
     const args = decode(this.#input) as unknown[];
     const divergence = await this.#rehearse({ store, now: this.#run.now(), workflow, run, args, startedAt, history });

@@ -45,6 +45,8 @@ export abstract class RunParts {
   readonly id: string;
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
+  /** Identifies the run if its id was used before. */
+  readonly creator: string;
   readonly epoch: number;
   readonly parent: string | null;
   /** Workers that could not execute this run. */
@@ -101,6 +103,7 @@ export abstract class RunParts {
     this.store = host.store;
     this.workflow = workflow;
     this.id = run.id;
+    this.creator = run.creator;
     this.epoch = run.epoch;
     this.parent = run.parent;
     this.avoid = run.avoid;

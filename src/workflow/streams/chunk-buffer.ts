@@ -18,6 +18,7 @@ interface Waiting {
 /** The run to which the chunks belong. */
 interface OwnedRun {
   readonly id: string;
+  readonly creator: string;
   readonly epoch: number;
   readonly store: Store;
   readonly gone: boolean;
@@ -96,10 +97,10 @@ export class ChunkBuffer {
   }
 
   async #send(chunks: readonly Chunk[]): Promise<RunAnswer | Error> {
-    const { id, epoch, store } = this.#run;
+    const { id, creator, epoch, store } = this.#run;
     const runGone = () => new Error("this worker no longer owns the run");
     if (this.#run.gone) return runGone();
-    const write = { verb: "write", id, epoch, chunks } as const;
+    const write = { verb: "write", id, creator, epoch, chunks } as const;
     const wanted = () => !this.#run.gone;
     try {
       return await afterEffect(store, () => store.commit({ run: write }), { what: `a stream of run "${id}"`, wanted });

@@ -125,11 +125,12 @@ export class Adoption {
   }
 
   /** The owner of a paused run has died, for example while a body ran. */
-  async #leavePaused({ id, epoch, deadlineAt, stopAt, mail }: RunRecord): Promise<void> {
+  async #leavePaused(run: RunRecord): Promise<void> {
+    const { deadlineAt, stopAt, mail } = run;
     const { host } = this.#adopter;
     const wakeAt = nextLookAt({ deadlineAt, stopAt }, host.now());
     const then = { kind: "release", wakeAt, status: "paused", trouble: null, seen: mail } as const;
-    await host.store.commit({ run: releaseWithoutEntry(id, epoch, then) });
+    await host.store.commit({ run: releaseWithoutEntry(run, then) });
   }
 
   /** The run cannot be decoded here: a missing encryption key, a class that is not registered, or an ambiguous name. Other workers may be able to. */
@@ -140,10 +141,10 @@ export class Adoption {
     await this.#release(run, `${why}.`);
   }
 
-  async #release({ id, epoch, avoid }: RunRecord, trouble: string): Promise<void> {
+  async #release(run: RunRecord, trouble: string): Promise<void> {
     const { host } = this.#adopter;
-    const then = releaseToOthers({ avoid, owner: host.owner, now: host.now(), trouble });
-    await host.store.commit({ run: releaseWithoutEntry(id, epoch, then) });
+    const then = releaseToOthers({ avoid: run.avoid, owner: host.owner, now: host.now(), trouble });
+    await host.store.commit({ run: releaseWithoutEntry(run, then) });
   }
 
   /** The previous owner wrote one more entry before it noticed that it had lost the run. If this worker still owns the run, it continues from there. */

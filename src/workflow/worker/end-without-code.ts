@@ -63,7 +63,7 @@ async function commitEnd(store: Store, claimed: Claimed, { before, now }: { befo
   };
   const seq = (journal.at(-1)?.seq ?? 0) + 1;
   // Rejected if a worker has taken over the run meanwhile: that worker handles the mail.
-  const answer = await store.commit({ run: { verb: "append", id: run.id, epoch: run.epoch, seq, entry } });
+  const answer = await store.commit({ run: { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, seq, entry } });
   if (answer.kind === "appended" && cancelled.then.unsettled !== undefined) await recordAccepted(store, run);
 }
 
@@ -100,5 +100,5 @@ async function mailToChildren(
 async function giveBack(store: Store, { run }: Claimed, { status, trouble, wakeAt }: RunRecord): Promise<void> {
   if (hasEnded(status)) return;
   const then = { kind: "release", wakeAt, status: status === "pending" ? "running" : status, trouble } as const;
-  await store.commit({ run: releaseWithoutEntry(run.id, run.epoch, then) });
+  await store.commit({ run: releaseWithoutEntry(run, then) });
 }

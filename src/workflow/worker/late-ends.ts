@@ -26,16 +26,16 @@ interface LateHost {
 
 interface LeavingRun {
   readonly id: string;
-  readonly epoch: number;
+  readonly creator: string;
   readonly calls: { readonly lateBodies: readonly LateBody[] };
   stepIdOf(call: string): string;
 }
 
 interface EndedRun {
   readonly id: string;
-  readonly epoch: number;
-  /** The entry with the end of the run: a run with the same id that was started after a purge has another one. */
-  readonly entry: { readonly seq: number; readonly events: string };
+  readonly creator: string;
+  /** Number of the entry with the end of the run. */
+  readonly seq: number;
   stepIdOf(call: string): string;
 }
 
@@ -53,9 +53,9 @@ export class LateEnds {
     this.#host = host;
   }
 
-  follow(left: LeavingRun, { unsettled, entry }: EndDeparture): void {
-    const { id, epoch, calls } = left;
-    const run = { id, epoch, entry, stepIdOf: (call: string) => left.stepIdOf(call) };
+  follow(left: LeavingRun, { unsettled, seq }: EndDeparture): void {
+    const { id, creator, calls } = left;
+    const run = { id, creator, seq, stepIdOf: (call: string) => left.stepIdOf(call) };
     // An operator may have resolved a step while the run was ending: the mail was accepted, and no other owner will read it.
     if (unsettled > 0) this.#write(run, () => undefined);
     for (const body of calls.lateBodies) this.#add(run, body);
@@ -83,18 +83,18 @@ export class LateEnds {
 
   #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined, verdict?: Event): void {
     const { store } = this.#host;
-    const { id, entry } = run;
+    const { id, creator } = run;
     const { signal } = this.#stopped;
     const write = async () => {
       const written = await writeAfterEnd(store, {
         id,
+        creator,
         send: async (operation) => {
           const answer = await this.#host.commit(operation, () => !signal.aborted);
           if (answer?.kind !== "refused") return answer;
           warnNotWritten(id, `has ended, and the outcome of a step that ended later could not be recorded: ${messageOf(answer.error)}`);
           return undefined;
         },
-        isOurs: (journal) => journal.hasEntry(entry),
         decide,
       });
       if (typeof written === "object" && verdict !== undefined) await this.#sendToOwner(run, verdict, written.retries);
@@ -140,7 +140,7 @@ export class LateEnds {
  * False if an operator was faster, or the run was retried since and has ended again: then the attempt has lapsed, unless its outcome is
  * still unknown.
  */
-function isOpen({ id, attempt, inDoubt }: LateBody, { entry }: EndedRun, journal: EndedJournal): boolean {
-  if (inDoubt || journal.retriedAt > entry.seq) return journal.doubts.get(id) === attempt;
+function isOpen({ id, attempt, inDoubt }: LateBody, { seq }: EndedRun, journal: EndedJournal): boolean {
+  if (inDoubt || journal.retriedAt > seq) return journal.doubts.get(id) === attempt;
   return !journal.late.some((event) => "id" in event && event.id === id);
 }

@@ -127,7 +127,10 @@ export class Quarantine {
     const at = host.now();
     const events = encodeEvents([{ type: "claim", owner: host.owner, at, crashes: trial.crashes }]);
     const entry: Entry = { events, consumed: null, hooks: [], children: [], then: { kind: "hold" }, trial };
-    const answer = await host.commit({ verb: "append", id: run.id, epoch: run.epoch, seq, entry }, () => !this.#stopping);
+    const answer = await host.commit(
+      { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, seq, entry },
+      () => !this.#stopping,
+    );
     if (answer?.kind !== "appended") return this.#free();
     await this.#worker.adopt(
       { ...claimed, run: { ...run, ...trial }, lapsed: false, journal: [...journal, { seq, epoch: run.epoch, at, events }] },
@@ -160,7 +163,10 @@ export class Quarantine {
     const entry = parkedEntry({ claimed, limit, now: host.now(), owner: host.owner });
     const { then } = entry;
     if (then.kind === "release") warnParked(host, { id: run.id, status: "parked", trouble: then.trouble ?? "" });
-    const answer = await host.commit({ verb: "append", id: run.id, epoch: run.epoch, seq, entry }, () => !this.#stopping);
+    const answer = await host.commit(
+      { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, seq, entry },
+      () => !this.#stopping,
+    );
     if (answer?.kind === "appended" && entry.then.kind === "end") await recordAccepted(host.store, run);
     return true;
   }
@@ -180,7 +186,7 @@ export class Quarantine {
     const { store } = this.#worker.host;
     const then = { kind: "release", wakeAt, status: "running", trouble: null } as const;
     // If a release fails, the next renewal finds and releases the run.
-    await Promise.allSettled(runs.map(({ run }) => store.commit({ run: releaseWithoutEntry(run.id, run.epoch, then) })));
+    await Promise.allSettled(runs.map(({ run }) => store.commit({ run: releaseWithoutEntry(run, then) })));
   }
 
   #free(): void {

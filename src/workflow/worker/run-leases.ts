@@ -101,7 +101,7 @@ export class RunLeases {
     for (const execution of this.#held) {
       const mine = renewed.get(execution.id);
       if (execution.gone || live.get(execution.id) !== execution) continue;
-      if (mine?.epoch !== execution.epoch) {
+      if (mine?.epoch !== execution.epoch || mine.creator !== execution.creator) {
         execution.lose(lostError(execution));
         continue;
       }
@@ -129,11 +129,11 @@ export class RunLeases {
   async #giveBack(runs: readonly Renewed[]): Promise<void> {
     // A claim in progress may be about to bring them.
     if (runs.length > 0) await this.#options.claimsOver();
-    for (const { id, epoch } of runs) {
-      if (this.#options.has(id)) continue;
+    for (const run of runs) {
+      if (this.#options.has(run.id)) continue;
       const then = { kind: "release", wakeAt: this.#holder.knownNow(), status: "running", trouble: null } as const;
       // Rejected if this worker no longer owns the run. If the write fails, the next renewal finds the run again.
-      await this.#holder.store.commit({ run: releaseWithoutEntry(id, epoch, then) }).catch(() => {});
+      await this.#holder.store.commit({ run: releaseWithoutEntry(run, then) }).catch(() => {});
     }
   }
 }

@@ -222,7 +222,7 @@ export class Worker implements Host {
     const execution = new Execution({
       host: this,
       workflow,
-      run: { id: create.id, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
+      run: { id: create.id, creator: create.creator, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
       // A copy, as every later owner gets: changes that the caller makes to its own object would be lost after a replay.
       args: decode(input) as unknown[],
       input,

@@ -247,7 +247,7 @@ describe.skipIf(!server.ok)("documents in MongoDB", () => {
     };
     expect(await left()).toEqual([1, 2, 1, 1]);
     const end = { ...entry, hooks: [], then: { kind: "end", status: "completed", output: null } } as const;
-    await store.commit({ run: { verb: "append", id: "run", epoch: 1, seq: 2, entry: end } });
+    await store.commit({ run: { verb: "append", id: "run", creator: "c", epoch: 1, seq: 2, entry: end } });
     expect(await left()).toEqual([1, 3, 1, 0]);
     expect(await store.runs.purge(10)).toBe(1);
     expect(await left()).toEqual([0, 0, 0, 0]);

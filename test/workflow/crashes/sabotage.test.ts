@@ -133,7 +133,7 @@ const engines: Record<string, WorkflowSimulationOptions> = {
         ...runs,
         async claim(query) {
           const claims = await runs.claim(query);
-          held.push(...claims.claimed.map(({ run: { id, epoch, mail } }) => ({ id, epoch, mail })));
+          held.push(...claims.claimed.map(({ run: { id, creator, epoch, mail } }) => ({ id, creator, epoch, mail })));
           return claims;
         },
         async renew(query) {

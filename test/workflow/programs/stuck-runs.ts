@@ -19,6 +19,6 @@ await new Promise<void>((sent) => process.send?.("started", () => sent()));
 block(Number(stuckMs));
 lease.alive();
 const then = { kind: "end", status: "completed", output: null } as const;
-const { kind } = await store.commit({ run: { verb: "append", id: "run", epoch: 1, seq: 2, entry: { ...entry, then } } });
+const { kind } = await store.commit({ run: { verb: "append", id: "run", creator: owner, epoch: 1, seq: 2, entry: { ...entry, then } } });
 lease.release();
 process.send?.(kind, () => process.exit());

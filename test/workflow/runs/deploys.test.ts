@@ -148,6 +148,6 @@ async function claimAndAvoid(store: Store, owner: string): Promise<boolean> {
   const avoid = { workers: [owner], until: now };
   const then = { kind: "release", wakeAt: now, status: "diverged", trouble: "it diverged", avoid } as const;
   const entry = { events: null, consumed: null, hooks: [], children: [], then };
-  await store.commit({ run: { verb: "append", id: "r", epoch: run.epoch, seq: 1, entry } });
+  await store.commit({ run: { verb: "append", id: "r", creator: run.creator, epoch: run.epoch, seq: 1, entry } });
   return true;
 }

@@ -1,4 +1,4 @@
-import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../operation.js";
+import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation, RunStage } from "../operation.js";
 import { hasEnded } from "../run.js";
 import { sendMail, stopAfter } from "./send.js";
 import { startRun } from "./start.js";
@@ -30,8 +30,8 @@ function start(table: RunTable, change: Change<"start">): Refusal {
 function changeRun(table: RunTable, id: string, expect: RunExpectation, change: Exclude<ActionChange, Change<"start">>): Refusal {
   const run = table.run(id);
   if (run === undefined) return { kind: "absent" };
-  const now = { status: run.status, epoch: run.epoch, seq: table.lastEntry(id)?.seq ?? 0 };
-  if (isStale(expect, now)) return { kind: "stale", state: now };
+  const now: RunStage = { status: run.status, epoch: run.epoch, seq: table.lastEntry(id)?.seq ?? 0 };
+  if (isStale(expect, { ...now, creator: run.creator })) return { kind: "stale", state: now };
   switch (change.kind) {
     case "send":
       return send(table, run, change);
@@ -43,8 +43,8 @@ function changeRun(table: RunTable, id: string, expect: RunExpectation, change: 
 }
 
 function isStale(expect: RunExpectation, now: Required<RunExpectation>): boolean {
-  const { status = now.status, epoch = now.epoch, seq = now.seq } = expect;
-  return status !== now.status || epoch !== now.epoch || seq !== now.seq;
+  const { creator = now.creator, status = now.status, epoch = now.epoch, seq = now.seq } = expect;
+  return creator !== now.creator || status !== now.status || epoch !== now.epoch || seq !== now.seq;
 }
 
 function send(table: RunTable, { id, stopAt }: RunState, { mail, token, stopAfterMs }: Change<"send">): Refusal {

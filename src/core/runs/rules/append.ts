@@ -17,17 +17,17 @@ export function appendEntry(table: RunTable, append: Append): RunAnswer {
 type Fenced = "passed" | "repeated" | "refused";
 
 /** Without events no journal entry is written: the epoch is the fence. */
-function fenceByEpoch(table: RunTable, { id, epoch }: Append): Fenced {
-  const run = table.run(id);
-  return run !== undefined && isHeld(run, epoch) ? "passed" : "refused";
+function fenceByEpoch(table: RunTable, append: Append): Fenced {
+  const run = table.run(append.id);
+  return run !== undefined && isHeld(run, append) ? "passed" : "refused";
 }
 
-/** The entry number is the fence: a former owner finds it used by its successor. */
-function fenceByNumber(table: RunTable, { id, epoch, seq }: Append, events: string): Fenced {
+/** The entry number is the fence: a former owner finds it used by its successor. An owner of an earlier run with this id is refused first. */
+function fenceByNumber(table: RunTable, { id, creator, epoch, seq }: Append, events: string): Fenced {
   const entry = { seq, epoch, at: table.now(), events };
-  if (table.insertFenced?.(id, entry)) return "passed";
+  if (table.insertFenced?.({ id, creator }, entry)) return "passed";
   const run = table.run(id);
-  if (run === undefined) return "refused";
+  if (run === undefined || run.creator !== creator) return "refused";
   if (table.entry(id, seq)?.epoch === epoch) return "repeated";
   if (!canAppend(run, table.lastEntry(id), entry)) return "refused";
   table.insertEntry(id, entry);

@@ -1,3 +1,4 @@
+import type { Append } from "../operation.js";
 import { hasEnded } from "../run.js";
 import type { EntryFence, RunState } from "./table.js";
 
@@ -10,6 +11,9 @@ export function canAppend({ status }: Pick<RunState, "status">, last: EntryFence
 }
 
 /** Whether the owner of this epoch still has the run. Also false after a release, although the epoch is the same. */
-export function isHeld(run: Pick<RunState, "status" | "owner" | "epoch">, epoch: number): boolean {
-  return run.epoch === epoch && run.owner !== null && !hasEnded(run.status);
+export function isHeld(
+  run: Pick<RunState, "creator" | "status" | "owner" | "epoch">,
+  { creator, epoch }: Pick<Append, "creator" | "epoch">,
+): boolean {
+  return run.creator === creator && run.epoch === epoch && run.owner !== null && !hasEnded(run.status);
 }

@@ -24,8 +24,8 @@ export interface RunTable {
   lastEntry(run: string): EntryFence | undefined;
   entry(run: string, seq: number): Pick<JournalEntry, "epoch" | "events"> | undefined;
   insertEntry(run: string, entry: JournalEntry): void;
-  /** Optional shortcut: checks the fence (`canAppend`) and inserts the entry. False: not inserted; fall back to `run`. */
-  insertFenced?(run: string, entry: JournalEntry): boolean;
+  /** Optional shortcut: checks the creator and the fence (`canAppend`), and inserts the entry. False: not inserted; fall back to `run`. */
+  insertFenced?(run: Pick<RunRecord, "id" | "creator">, entry: JournalEntry): boolean;
 
   hasMail(run: string, key: string): boolean;
   /** Number of the mail with this key; undefined if there is none. */

@@ -4,9 +4,10 @@ import { isHeld } from "./fence.js";
 import type { RunTable } from "./table.js";
 
 /** Writes chunks of step bodies. A late body of a former owner must not write between the chunks of its successor. */
-export function writeChunks(table: RunTable, { id, epoch, chunks }: WriteChunks): RunAnswer {
+export function writeChunks(table: RunTable, write: WriteChunks): RunAnswer {
+  const { id, chunks } = write;
   const run = table.run(id);
-  if (run === undefined || !isHeld(run, epoch)) return { kind: "overtaken" };
+  if (run === undefined || !isHeld(run, write)) return { kind: "overtaken" };
   const closed = [...new Set(chunks.map(({ stream }) => stream))].filter((stream) => table.hasEndedStream(id, stream));
   putChunks(
     table,

@@ -74,7 +74,7 @@ describe("group commit", () => {
     const backend = { name: "three", flush: flushing("record"), runs: { flush: flushing("run") }, packets: { flush: flushing("packet") } };
     const group = new GroupCommit({ backend: backend as unknown as Backend, clock: systemClock, onAnswers: () => {} });
     void group.submitPacket({} as SettlePacket);
-    void group.submitRun({ verb: "write", id: "r", epoch: 1, chunks: [] });
+    void group.submitRun({ verb: "write", id: "r", creator: "c", epoch: 1, chunks: [] });
     void group.submitRecord(begin("a", "me"));
     await expect.poll(() => calls).toEqual(["record", "run", "packet", "a microtask later"]);
     // An empty answer means "again": the packet is sent again while the others are in progress.

@@ -22,7 +22,7 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
       if (signOfLife) sawWorker(memory, { id: owner, ...signOfLife }, now(), leaseMs);
       const held = [...runs.values()].filter((run) => run.owner === owner);
       for (const run of held) table.changeRun(run.id, { wakeAt: now() + leaseMs });
-      return held.map(({ id, epoch, mail }) => ({ id, epoch, mail }));
+      return held.map(({ id, creator, epoch, mail }) => ({ id, creator, epoch, mail }));
     },
     async workers() {
       const rows = [...memory.workers.values()].filter(({ seenAt }) => seenAt > now() - workerKeptMs);

@@ -11,8 +11,8 @@ export async function renewRuns(collections: Collections, { owner, leaseMs, sign
   if (signOfLife) await saveWorker(collections, { owner, leaseMs, signOfLife });
   const { matchedCount } = await runs.updateMany({ owner }, [{ $set: { wakeAt: add(now, leaseMs) } }], bounded);
   if (matchedCount === 0) return [];
-  const held = await runs.find({ owner }, { projection: { epoch: 1, mail: 1 } }).toArray();
-  return held.map(({ _id: id, epoch, mail }) => ({ id, epoch, mail }));
+  const held = await runs.find({ owner }, { projection: { creator: 1, epoch: 1, mail: 1 } }).toArray();
+  return held.map(({ _id: id, creator, epoch, mail }) => ({ id, creator, epoch, mail }));
 }
 
 async function saveWorker({ workers, bounded }: Collections, { owner, leaseMs, signOfLife }: Required<RenewQuery>): Promise<void> {

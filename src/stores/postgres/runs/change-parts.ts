@@ -110,9 +110,9 @@ const logColumns: Columns = [
 ];
 
 /**
- * The journal entries, and for a run that ends without one a row without events: so the journal alone shows whether an entry can
- * follow. An entry after the end replaces such a row, and if it reopens the run, the journal is no longer closed; if any other row has its
- * number, the append has lost the race.
+ * The journal entries, and for a run that ends without one a row without events: an append that began before the end, and does not lock
+ * the run, finds its number used. An entry after the end replaces such a row, and if it reopens the run, the journal is no longer closed; if
+ * any other row has its number, the append has lost the race.
  */
 export function entriesPart(table: LoadedRunTable, { entries, inserted, changed }: RunChanges): Part {
   const isOver = (run: string) => hasEnded((table.run(run) as RunRecord).status);

@@ -8,6 +8,7 @@ import { endsNotifiedMax, inSchema, notifyOfChunks } from "./notify.js";
 
 const chunkColumns: Columns = [
   ["run", "text"],
+  ["creator", "text"],
   ["epoch", "int"],
   ["stream", "text"],
   ["writer", "text"],
@@ -35,8 +36,8 @@ const chunkColumns: Columns = [
 function statement(notified: string): string {
   return `WITH asked AS MATERIALIZED (SELECT * FROM ${unnest(chunkColumns, 0)}),
 held AS MATERIALIZED (
-  SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, epoch FROM asked) a ON a.run = r.id
-  WHERE r.epoch = a.epoch AND r.owner IS NOT NULL AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE OF r),
+  SELECT r.id FROM $schema.runs r JOIN (SELECT DISTINCT run, creator, epoch FROM asked) a ON a.run = r.id
+  WHERE r.creator = a.creator AND r.epoch = a.epoch AND r.owner IS NOT NULL AND r.ended_at IS NULL ORDER BY r.id FOR NO KEY UPDATE OF r),
 streams AS MATERIALIZED (
   SELECT s.run, s.stream,
     coalesce((SELECT c.place FROM $schema.chunks c WHERE c.run = s.run AND c.stream = s.stream ORDER BY c.place DESC LIMIT 1), -1) AS last,
@@ -57,11 +58,11 @@ SELECT json_build_object('held', (SELECT json_agg(id) FROM held), 'closed', (SEL
   'notified', ${notified})::text AS answer`;
 }
 
-function rowsOf({ id: run, epoch, chunks }: WriteChunks): (Scalar | Uint8Array)[][] {
+function rowsOf({ id: run, creator, epoch, chunks }: WriteChunks): (Scalar | Uint8Array)[][] {
   return withoutDoubles(chunks).map((chunk) => {
     const { stream, writer, n, attempt, kind, data } = chunk;
     const [value, bytes] = typeof data === "string" ? [data, null] : [null, data];
-    return [run, epoch, stream, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
+    return [run, creator, epoch, stream, writer, n, attempt, kind, sizeOf(chunk), value, bytes];
   });
 }
 

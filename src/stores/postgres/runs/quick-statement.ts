@@ -30,7 +30,7 @@ export interface QuickParts {
  * With ON CONFLICT DO NOTHING every run and entry would have to be joined with the rows that were really inserted, and every run
  * locked before its entry: that took a third more time, for a race that nearly never happens.
  *
- * A hold neither locks nor reads its run: the journal shows whether an entry can follow.
+ * A hold does not lock its run. An end that is committed meanwhile takes the number of its entry.
  *
  * It repeats the rules of core/runs/rules (start.ts, append.ts, fence.ts, then.ts); test/runs compares them.
  */
@@ -63,7 +63,7 @@ export function quickStatement(schema: string, parts: QuickParts): string {
     withs.push(`changes AS (
   UPDATE $schema.runs r SET ${changedRun}
   FROM ${source(changeColumns, before)}, clock
-  WHERE r.id = a.id AND r.ended_at IS NULL AND (NOT a.over OR (r.parent IS NULL AND r.hook_rev = 0))
+  WHERE r.id = a.id AND r.creator = a.creator AND r.ended_at IS NULL AND (NOT a.over OR (r.parent IS NULL AND r.hook_rev = 0))
     AND CASE WHEN a.events IS NULL THEN r.epoch = a.epoch AND r.owner IS NOT NULL ELSE ${isNext} END
   RETURNING a.ord, a.id, a.seq, a.epoch, a.events, a.over, now, r.wake_at <= now AS awake)`);
     entries.push("SELECT id, seq, epoch, now, events, nullif(over, false) FROM changes WHERE events IS NOT NULL");
@@ -75,17 +75,15 @@ export function quickStatement(schema: string, parts: QuickParts): string {
   return inSchema(`WITH ${withs.join(",\n")}\nSELECT ${answers.join(", ")} FROM clock`, schema);
 }
 
-const lastEntry = "FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1";
-
 /**
  * Whether the entry of `a` comes right after the last one, or is the first. Epochs must not decrease: of several entries that a
  * late owner has sent, the first is refused, and the second would otherwise fit right after its successor's entry.
  */
-const isNext = `coalesce((SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch ${lastEntry}), a.seq = 1)`;
+const isNext = `coalesce((SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch
+    FROM $schema.journal j WHERE j.run = a.id ORDER BY j.seq DESC LIMIT 1), a.seq = 1)`;
 
-/** The same, and the run has not ended. Only for the first entry the run's row has to be read. */
-const canFollow = `CASE WHEN a.seq = 1 THEN ${isNext} AND (SELECT r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id)
-    ELSE (SELECT j.seq = a.seq - 1 AND j.epoch <= a.epoch AND j.closing IS NULL ${lastEntry}) END`;
+/** The same, and the run has not ended and is not another one with this id. */
+const canFollow = `(SELECT r.creator = a.creator AND r.ended_at IS NULL FROM $schema.runs r WHERE r.id = a.id) AND ${isNext}`;
 
 const insertHold = `INSERT INTO $schema.journal (run, seq, epoch, at, events)
 SELECT a.id, a.seq, a.epoch, ${serverNow}, a.events FROM ${onlyRow(entryColumns, 0)} WHERE ${canFollow}`;

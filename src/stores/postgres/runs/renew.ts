@@ -11,7 +11,7 @@ const clock = `clock AS MATERIALIZED (SELECT ${serverNow} AS now)`;
  * would count as lost.
  */
 const extended = `held AS MATERIALIZED (SELECT id FROM $schema.runs WHERE owner = $1 ORDER BY id FOR UPDATE)
-    UPDATE $schema.runs r SET wake_at = now + $2::bigint FROM held h, clock WHERE r.id = h.id RETURNING r.id, r.epoch, r.mail`;
+    UPDATE $schema.runs r SET wake_at = now + $2::bigint FROM held h, clock WHERE r.id = h.id RETURNING r.id, r.creator, r.epoch, r.mail`;
 
 const seen = `seen AS (
       INSERT INTO $schema.run_workers AS w (id, workflows, version, started_at, seen_at, lease_until)

@@ -43,13 +43,14 @@ export function insertRuns(from: string): string {
 
 export const entryColumns: Columns = [
   ["id", "text"],
+  ["creator", "text"],
   ["seq", "int"],
   ["epoch", "int"],
   ["events", "text"],
 ];
 
-export function entryValues({ id, seq, epoch, entry: { events } }: Append): Scalar[] {
-  return [id, seq, epoch, events];
+export function entryValues({ id, creator, seq, epoch, entry: { events } }: Append): Scalar[] {
+  return [id, creator, seq, epoch, events];
 }
 
 export const changeColumns: Columns = [

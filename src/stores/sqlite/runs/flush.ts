@@ -36,8 +36,8 @@ export class RunFlush {
     if (voids !== undefined || chunks !== undefined || trial !== undefined) return undefined;
     if (outgoing !== undefined || stopAt !== undefined) return undefined;
     const now = this.#table.begin().now();
-    const { id, seq, epoch } = only;
-    if (!this.#table.insertFenced(id, { seq, epoch, at: now, events })) return undefined;
+    const { id, creator, seq, epoch } = only;
+    if (!this.#table.insertFenced({ id, creator }, { seq, epoch, at: now, events })) return undefined;
     return [{ kind: "appended", now, conflicts: [] }];
   }
 

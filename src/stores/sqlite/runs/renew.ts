@@ -6,7 +6,7 @@ import { saveWorker } from "./workers.js";
 
 /** A run with an owner has not ended; the second condition only lets SQLite use the queue's index. */
 const owned = "owner = ? AND ended_at IS NULL";
-const selectHeld = `SELECT id, epoch, mail FROM onceflow_runs WHERE ${owned} ORDER BY no`;
+const selectHeld = `SELECT id, creator, epoch, mail FROM onceflow_runs WHERE ${owned} ORDER BY no`;
 const extend = `UPDATE onceflow_runs SET wake_at = ? WHERE ${owned}`;
 
 /** Takes no lock if the worker has no runs and sends no heartbeat. */
@@ -17,6 +17,6 @@ export function renewRuns(sql: Prepared, transactions: OwnTransactions, { owner,
     const now = storeNow(sql);
     if (signOfLife) saveWorker(sql, { owner, leaseMs, signOfLife }, now);
     sql(extend).run(now + leaseMs, owner);
-    return (sql(selectHeld).all(owner) as Renewed[]).map(({ id, epoch, mail }) => ({ id, epoch, mail }));
+    return (sql(selectHeld).all(owner) as Renewed[]).map(({ id, creator, epoch, mail }) => ({ id, creator, epoch, mail }));
   });
 }

@@ -37,7 +37,7 @@ const selectLast = "SELECT seq, epoch FROM onceflow_journal WHERE run = ? AND se
  * SELECT, which would first copy what it selects from the same table. The differential test compares it with the rule.
  */
 const fencedSql = (also: string) => `INSERT OR IGNORE INTO onceflow_journal (run, seq, epoch, at, events) VALUES
-  ((SELECT r.no FROM onceflow_runs r WHERE r.no = ? AND r.id = ? AND r.ended_at IS NULL ${also}), ?, ?, ?, ?)`;
+  ((SELECT r.no FROM onceflow_runs r WHERE r.no = ? AND r.id = ? AND r.creator = ? AND r.ended_at IS NULL ${also}), ?, ?, ?, ?)`;
 const fencedFirst = fencedSql("");
 const fencedNext = fencedSql("AND EXISTS (SELECT 1 FROM onceflow_journal p WHERE p.run = r.no AND p.seq = ? AND p.epoch <= ?)");
 
@@ -153,15 +153,15 @@ export class SqliteRunTable implements RunTable {
     this.#sql(insertEntry).run(this.#no(run), seq, epoch, at, text(events));
   }
 
-  insertFenced(run: string, entry: JournalEntry): boolean {
+  insertFenced({ id: run, creator }: Pick<RunRecord, "id" | "creator">, entry: JournalEntry): boolean {
     const no = this.#hints.get(run) ?? this.#find(run);
     if (no === undefined) return false;
     const { seq, epoch, at } = entry;
     const events = text(entry.events);
     const { changes } =
       seq === 1
-        ? this.#sql(fencedFirst).run(no, run, seq, epoch, at, events)
-        : this.#sql(fencedNext).run(no, run, seq - 1, epoch, seq, epoch, at, events);
+        ? this.#sql(fencedFirst).run(no, run, text(creator), seq, epoch, at, events)
+        : this.#sql(fencedNext).run(no, run, text(creator), seq - 1, epoch, seq, epoch, at, events);
     if (Number(changes) === 0) return false;
     this.#seen.set(run, no);
     this.#hints.set(run, no);

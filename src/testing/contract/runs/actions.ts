@@ -9,6 +9,7 @@ import {
   actOf,
   after,
   append,
+  appendLate,
   appendOf,
   begin,
   claimedIds,
@@ -19,6 +20,7 @@ import {
   hookOf,
   mailing,
   numbers,
+  ownedOf,
   play,
   post,
   released,
@@ -180,10 +182,7 @@ export const acting: ContractGroup = {
       const owned = await play(store, {}, ended("failed", '"why"', 1));
       const why = expectAnswer(await refused(store, actOf({ kind: "remove" })), "notAllowed").why;
       assert.deepEqual(why, { because: "unsettled" });
-      expectAnswer(
-        await submit(store, { verb: "appendLate", id: "run", epoch: 1, seq: owned.seq + 1, events: "settled", unsettled: 0 }),
-        "appended",
-      );
+      await appendLate(store, owned);
       await act(store, { kind: "remove" });
     }),
 
@@ -262,7 +261,7 @@ export const acting: ContractGroup = {
       const asked = actOf({ kind: "start", start: startOf({ first: null }) });
       expectAnswer(await submit(store, asked), "acted");
       const claimed = await take(store, "run", { owner });
-      await append(store, { id: "run", owner, epoch: claimed.run.epoch, seq: 0 }, { next: ended() });
+      await append(store, ownedOf(claimed), { next: ended() });
       await act(store, { kind: "remove" });
       assert.equal(expectAnswer(await submit(other, asked), "acted").repeated, true);
       assert.equal(await store.runs.read("run"), undefined);

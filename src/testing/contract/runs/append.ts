@@ -112,7 +112,7 @@ export const appending: ContractGroup = {
 
     runCase("an append to a run that does not exist does not create it", async (scene) => {
       const store = await scene.store();
-      const stranger: Owned = { id: "run", owner: "stranger", epoch: 1, seq: 0 };
+      const stranger: Owned = { id: "run", creator: "creator", owner: "stranger", epoch: 1, seq: 0 };
       for (const events of ["events", null]) {
         const asked = appendOf(stranger, { events, children: events === null ? [] : [startOf({ id: "child" })], next: ended() });
         expectAnswer(await unchanged(store, ["run", "child"], () => submit(store, asked)), "overtaken");

@@ -31,8 +31,8 @@ function values(texts: readonly string[], fields: Partial<Chunk> = {}, from = 0)
   return texts.map((text, i) => chunkOf({ n: from + i, data: JSON.stringify(text), ...fields }));
 }
 
-function writeOf({ id, epoch }: Pick<Owned, "id" | "epoch">, chunks: readonly Chunk[]): WriteChunks {
-  return { verb: "write", id, epoch, chunks };
+function writeOf({ id, creator, epoch }: Pick<Owned, "id" | "creator" | "epoch">, chunks: readonly Chunk[]): WriteChunks {
+  return { verb: "write", id, creator, epoch, chunks };
 }
 
 async function write(store: Store, owned: Owned, chunks: readonly Chunk[]): Promise<void> {
@@ -276,11 +276,11 @@ export const streaming: ContractGroup = {
 
     runCase("a run is purged with its chunks: the next run with its id starts empty", async (scene) => {
       const [store, other] = [await scene.store(), await scene.open()];
-      await begin(store, { id: "stays" });
+      const stays = await begin(store, { id: "stays" });
       // The newest run: a store that numbers its runs may reuse its number for the next run.
       const owned = await begin(store, { retentionMs: 0 });
       await write(store, owned, values(["a"]));
-      await write(store, { ...owned, id: "stays" }, values(["b"]));
+      await write(store, stays, values(["b"]));
       await append(store, owned, { next: ended(), chunks: [chunkOf({ n: -1, kind: "end", data: null })] });
       assert.equal(await other.runs.purge(100), 1);
       assert.deepEqual([await seen(store), await store.runs.tail("run", "default")], [[], -1]);

@@ -1,26 +1,50 @@
 import assert from "node:assert/strict";
+import type { OutgoingMail } from "../../../core/runs/operation.js";
+import type { Store } from "../../../core/store/store.js";
 import type { ContractGroup } from "../contract-case.js";
-import { shortMs } from "../ledger/scene.js";
+import { type Scene, shortMs } from "../ledger/scene.js";
 import { eventsOf, lapse, picture, runCase, takenOver, unchanged } from "./run-case.js";
 import {
+  act,
+  actOf,
   after,
   append,
+  appendLate,
   appendOf,
   begin,
   claimedIds,
+  create,
   ended,
   expectAnswer,
   firstOf,
   hold,
   hookOf,
+  lateOf,
+  mailing,
+  type Owned,
   ownedOf,
+  play,
   post,
   released,
+  reopening,
   runOf,
   startOf,
   submit,
   take,
 } from "./run-operations.js";
+
+/** The owner of a run that has ended and was removed (`late`), and that of another run with the same id, in the same epoch (`next`). */
+async function replaced(scene: Scene, store: Store): Promise<{ readonly late: Owned; readonly next: Owned }> {
+  const late = await begin(store);
+  const other = await scene.open();
+  await append(other, await append(other, late), { next: ended() });
+  await act(other, { kind: "remove" });
+  return { late, next: await begin(other) };
+}
+
+function mailTo(run: string): OutgoingMail {
+  return { to: { run }, kind: "cancel", about: null, payload: null, key: "late" };
+}
 
 export const fencing: ContractGroup = {
   verb: "fence",
@@ -107,6 +131,66 @@ export const fencing: ContractGroup = {
         expectAnswer(await unchanged(store, ["run"], () => submit(store, asked)), "overtaken");
       }
       assert.deepEqual(await claimedIds(store), []);
+    }),
+
+    // A process that was silent for long: its run has ended elsewhere and was removed, and its id was used again.
+    runCase("an owner of an earlier run with the same id changes nothing, although epoch and entry number fit", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const { late, next } = await replaced(scene, store);
+      assert.deepEqual([next.epoch, next.seq], [late.epoch, late.seq]);
+      await begin(store, { id: "parent" });
+      await post(store);
+      for (const handle of [store, other]) {
+        for (const then of [hold, released({ wakeAt: 0 }), released({ status: "unknown", trouble: "late" }), ended("failed", "late")]) {
+          const children = [startOf({ id: "child", parent: "run" })];
+          const rich = { consumed: 1, hooks: [hookOf("token")], children, outgoing: [mailTo("parent")], next: then };
+          for (const fields of [{ next: then }, { events: null, next: then }, rich])
+            expectAnswer(await unchanged(store, ["run", "parent", "child"], () => submit(handle, appendOf(late, fields))), "overtaken");
+        }
+        const { id, creator, epoch } = late;
+        const chunk = { stream: "s", writer: "w", n: 0, attempt: 1, kind: "value", data: '"late"' } as const;
+        const write = () => submit(handle, { verb: "write", id, creator, epoch, chunks: [chunk] });
+        expectAnswer(await unchanged(store, ["run"], write), "overtaken");
+        assert.equal(await store.runs.tail("run", "s"), -1);
+      }
+      // An entry of the earlier run must not be taken for a repetition of this one.
+      const second = await append(store, next, { events: "second" });
+      expectAnswer(await unchanged(store, ["run"], () => submit(other, appendOf(late, { events: "second" }))), "overtaken");
+      const last = await append(store, second, { next: ended("failed", '"why"', 1) });
+      for (const owned of [after(late), after(late, 2)])
+        expectAnswer(await unchanged(store, ["run"], () => submit(other, lateOf(owned))), "overtaken");
+      await appendLate(store, last);
+    }),
+
+    runCase("the first entry of an owner of an earlier run with the same id is refused", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const claimed = async (handle: Store) => {
+        await create(handle, { retentionMs: 0 });
+        return ownedOf(await take(handle, "run"));
+      };
+      const late = await claimed(other);
+      await append(store, await append(store, late), { next: ended() });
+      assert.equal(await store.runs.purge(10), 1);
+      const next = await claimed(store);
+      for (const handle of [store, other])
+        for (const fields of [{}, { consumed: 0 }, { events: null }, { hooks: [hookOf("token")] }])
+          expectAnswer(await unchanged(store, ["run"], () => submit(handle, appendOf(late, fields))), "overtaken");
+      await append(store, next, { next: ended() });
+    }),
+
+    runCase("an action that was decided on an earlier run with the same id is stale", async (scene) => {
+      const store = await scene.store();
+      const failed = async () => await play(store, {}, ended("failed", '"why"'));
+      const earlier = await failed();
+      const expect = { creator: earlier.creator, status: "failed", epoch: earlier.epoch, seq: earlier.seq } as const;
+      await act(store, { kind: "remove" }, { expect });
+      const { creator, epoch, seq } = await failed();
+      assert.deepEqual([epoch, seq], [earlier.epoch, earlier.seq]);
+      for (const change of [reopening(earlier), mailing(), { kind: "remove" } as const]) {
+        const { state } = expectAnswer(await unchanged(store, ["run"], () => submit(store, actOf(change, { expect }))), "stale");
+        assert.deepEqual(state, { status: "failed", epoch, seq });
+      }
+      await act(store, { kind: "remove" }, { expect: { ...expect, creator } });
     }),
 
     runCase("every owner in a row is fenced by the next one", async (scene) => {

@@ -50,8 +50,8 @@ export const appendingLate: ContractGroup = {
       const running = await begin(store, { id: "running" });
       const asleep = await play(store, { id: "asleep" }, released({ wakeAt: (await timeOf(store)) + dayMs }));
       const parked = await play(store, { id: "parked" }, released({ status: "parked", trouble: "why" }));
-      await create(store, { id: "pending" });
-      const pending = { id: "pending", owner: newOwner(), epoch: 0, seq: 0 };
+      const { creator } = await create(store, { id: "pending" });
+      const pending = { id: "pending", creator, owner: newOwner(), epoch: 0, seq: 0 };
       for (const owned of [running, asleep, parked, pending, { ...pending, id: "missing" }])
         expectAnswer(await unchanged(store, [owned.id], () => submit(store, lateOf(owned))), "overtaken");
       const [first = ""] = await eventsOf(store, "running");
@@ -146,9 +146,9 @@ export const appendingLate: ContractGroup = {
 
     runCase("a run that was ended by its first entry may have steps to settle", async (scene) => {
       const store = await scene.store();
-      await create(store, { retentionMs: 0, first: firstOf({ next: unsettled(1) }) });
+      const owned = await begin(store, { retentionMs: 0, first: firstOf({ next: unsettled(1) }) });
       assert.deepEqual([await store.runs.purge(10), (await runOf(store)).unsettled], [0, 1]);
-      await appendLate(store, { id: "run", owner: newOwner(), epoch: 1, seq: 1 });
+      await appendLate(store, owned);
       assert.equal(await store.runs.purge(10), 1);
     }),
 

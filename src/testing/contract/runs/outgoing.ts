@@ -95,8 +95,8 @@ export const sendingOut: ContractGroup = {
     runCase("an entry may send mail to children that it starts, in any kind of entry", async (scene) => {
       const store = await scene.store();
       const outgoing = (id: string) => [cancelOf(id)];
-      await begin(store, { first: firstOf({ children: [startOf({ id: "first", parent: "run" })], outgoing: outgoing("first") }) });
-      const owned = { id: "run", owner: "", epoch: 1, seq: 1 };
+      const first = firstOf({ children: [startOf({ id: "first", parent: "run" })], outgoing: outgoing("first") });
+      const owned = await begin(store, { first });
       const children = [startOf({ id: "second", parent: "run" })];
       await append(store, owned, { children, outgoing: outgoing("second"), next: released({ wakeAt: (await timeOf(store)) + 60_000 }) });
       for (const id of ["first", "second"])

@@ -293,8 +293,9 @@ export const racing: ContractGroup = {
         expectAnswer(await send(0, parent), "created");
         const work = async (i: number) => {
           const first = firstOf({ events: "entry 1", hooks: [hookOf(`token ${i}`)] });
-          let owned: Owned = { id: idOf(i), owner: first.owner, epoch: 1, seq: 1 };
-          expectAnswer(await send(i, startOf({ id: owned.id, parent: "parent", first })), "created");
+          const started = startOf({ id: idOf(i), parent: "parent", first });
+          let owned: Owned = { id: started.id, creator: started.creator, owner: first.owner, epoch: 1, seq: 1 };
+          expectAnswer(await send(i, started), "created");
           for (const n of [2, 3, 4]) {
             const children = [startOf({ id: `child ${n} of ${owned.id}` })];
             expectAnswer(await send(i, sendOf({ to: n === 2 ? { token: `token ${i}` } : { run: owned.id }, payload: `${n}` })), "sent");

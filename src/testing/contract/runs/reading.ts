@@ -185,7 +185,7 @@ export const reading: ContractGroup = {
       const hook = await store.runs.hook("token");
       for (const hooks of [hook && [hook], rest.hooks, claimed[0]?.hooks])
         assert.deepEqual(keys(hooks), ["about", "createdAt", "metadata", "run", "token"]);
-      assert.deepEqual(keys(await store.runs.renew({ owner: run.owner ?? "", leaseMs: 1000 })), ["epoch", "id", "mail"]);
+      assert.deepEqual(keys(await store.runs.renew({ owner: run.owner ?? "", leaseMs: 1000 })), ["creator", "epoch", "id", "mail"]);
     }),
 
     runCase("returned objects are copies or frozen", async (scene) => {

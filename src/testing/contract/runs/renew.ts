@@ -26,18 +26,18 @@ export const renewing: ContractGroup = {
       }
     }),
 
-    runCase("a renewal returns the epoch of each run and its newest mail", async (scene) => {
+    runCase("a renewal returns the creator and the epoch of each run, and its newest mail", async (scene) => {
       const store = await scene.store();
       const { next } = await takenOver(scene, store, "a");
       for (let i = 0; i < 3; i++) await post(store, { to: { run: "a" } });
       await append(store, next, { consumed: 2 });
-      await create(store, { id: "b" });
+      const { creator } = await create(store, { id: "b" });
       await claim(store, { owner: next.owner });
       const renewed = await store.runs.renew({ owner: next.owner, leaseMs: longMs });
       const byId = renewed.map((one) => ({ ...one })).sort((x, y) => (x.id < y.id ? -1 : 1));
       assert.deepEqual(byId, [
-        { id: "a", epoch: 2, mail: 3 },
-        { id: "b", epoch: 1, mail: 0 },
+        { id: "a", creator: next.creator, epoch: 2, mail: 3 },
+        { id: "b", creator, epoch: 1, mail: 0 },
       ]);
     }),
 

@@ -18,6 +18,7 @@ import {
   hookOf,
   lateOf,
   numbers,
+  type Owned,
   ownedOf,
   play,
   post,
@@ -111,13 +112,11 @@ export const reopeningRuns: ContractGroup = {
           expectAnswer(await unchanged(store, ["run"], () => submit(handle, lateOf(at))), "overtaken");
         }
       }
-      expectAnswer(
-        await unchanged(store, ["run"], () => submit(store, { verb: "write", id: "run", epoch: owned.epoch, chunks })),
-        "overtaken",
-      );
+      const write = ({ id, creator, epoch }: Owned) => submit(store, { verb: "write", id, creator, epoch, chunks });
+      expectAnswer(await unchanged(store, ["run"], () => write(owned)), "overtaken");
       // Its successor does.
       const next = ownedOf(await take(store, "run"));
-      expectAnswer(await submit(other, { verb: "write", id: "run", epoch: next.epoch, chunks }), "written");
+      expectAnswer(await write(next), "written");
       await append(other, next, { hooks });
     }),
 

@@ -63,17 +63,18 @@ function entryOf({ next: then = hold, ...fields }: EntryFields = {}): Entry {
   return { events: unique("events"), consumed: null, hooks: [], children: [], then, ...fields };
 }
 
-/** A claimed run: its owner, its epoch, and the number of the last entry that the owner knows. */
+/** A claimed run: its creator, its owner, its epoch, and the number of the last entry that the owner knows. */
 export interface Owned {
   readonly id: string;
+  readonly creator: string;
   readonly owner: string;
   readonly epoch: number;
   readonly seq: number;
 }
 
 /** An append of the next entry. */
-export function appendOf({ id, epoch, seq }: Owned, fields: EntryFields = {}): Append {
-  return { verb: "append", id, epoch, seq: seq + 1, entry: entryOf(fields) };
+export function appendOf({ id, creator, epoch, seq }: Owned, fields: EntryFields = {}): Append {
+  return { verb: "append", id, creator, epoch, seq: seq + 1, entry: entryOf(fields) };
 }
 
 /** The same owner, some entries later. */
@@ -82,8 +83,8 @@ export function after(owned: Owned, entries = 1): Owned {
 }
 
 /** An entry after the end of a run, directly after the last known entry. */
-export function lateOf({ id, epoch, seq }: Owned, fields: Partial<AppendLate> = {}): AppendLate {
-  return { verb: "appendLate", id, epoch, seq: seq + 1, events: unique("late"), unsettled: 0, ...fields };
+export function lateOf({ id, creator, epoch, seq }: Owned, fields: Partial<AppendLate> = {}): AppendLate {
+  return { verb: "appendLate", id, creator, epoch, seq: seq + 1, events: unique("late"), unsettled: 0, ...fields };
 }
 
 export async function appendLate(store: Store, owned: Owned, fields: Partial<AppendLate> = {}): Promise<Owned> {
@@ -181,9 +182,9 @@ export async function create(store: Store, fields: Partial<StartRun> = {}): Prom
 
 /** Starts a run with an owner. */
 export async function begin(store: Store, fields: Partial<StartRun> = {}): Promise<Owned> {
-  const { id, first } = await create(store, { first: firstOf(), ...fields });
+  const { id, creator, first } = await create(store, { first: firstOf(), ...fields });
   assert.ok(first);
-  return { id, owner: first.owner, epoch: 1, seq: 1 };
+  return { id, creator, owner: first.owner, epoch: 1, seq: 1 };
 }
 
 /** Writes the next entry, which must be accepted without conflicts. */
@@ -222,9 +223,9 @@ export async function take(store: Store, id: string, fields: Partial<ClaimQuery>
   return claimed[0] as Claimed;
 }
 
-export function ownedOf({ run: { id, owner, epoch }, journal }: Claimed): Owned {
+export function ownedOf({ run: { id, creator, owner, epoch }, journal }: Claimed): Owned {
   assert.ok(owner !== null);
-  return { id, owner, epoch, seq: journal.length };
+  return { id, creator, owner, epoch, seq: journal.length };
 }
 
 export async function runOf(store: Store, id = "run"): Promise<RunRecord> {

@@ -17,6 +17,7 @@ import {
   firstOf,
   hookOf,
   numbers,
+  ownedOf,
   play,
   post,
   released,
@@ -78,16 +79,16 @@ export const starting: ContractGroup = {
     runCase('the same start, sent again after the run went on, was taken over or ended, is answered "created"', async (scene) => {
       const store = await scene.store();
       const asked = startOf({ first: firstOf({}, shortMs) });
-      const { first } = asked;
+      const { id, creator, first } = asked;
       assert.ok(first);
       expectAnswer(await submit(store, asked), "created");
       const again = () => unchanged(store, ["run"], () => submit(store, asked));
-      await append(store, { id: "run", owner: first.owner, epoch: 1, seq: 1 });
+      await append(store, { id, creator, owner: first.owner, epoch: 1, seq: 1 });
       expectAnswer(await again(), "created");
       await lapse(scene, store);
-      const { run } = await take(store, "run");
+      const next = ownedOf(await take(store, "run"));
       expectAnswer(await again(), "created");
-      await append(store, { id: "run", owner: run.owner ?? "", epoch: 2, seq: 2 }, { next: ended() });
+      await append(store, next, { next: ended() });
       expectAnswer(await again(), "created");
     }),
 
@@ -205,9 +206,8 @@ export const starting: ContractGroup = {
       const owner = longName("owner");
       await begin(store, { id: parent });
       await create(store, { id: id ?? "", parent, workflow: workflow ?? "" });
-      const { claimed } = await claim(other, { workflows: [workflow ?? ""], owner });
-      assert.deepEqual([claimed[0]?.run.id, claimed[0]?.run.owner], [id, owner]);
-      const owned = { id: id ?? "", owner, epoch: 1, seq: 0 };
+      const owned = ownedOf(await take(other, id ?? "", { workflows: [workflow ?? ""], owner }));
+      assert.deepEqual([owned.id, owned.owner], [id, owner]);
       await append(other, owned, { hooks: [hookOf(`${token}${token}${token}`)] });
       const asked = sendOf({ to: { token: `${token}${token}${token}` }, key: key ?? "" });
       for (const duplicate of [false, true]) assert.deepEqual(await submit(store, asked), { kind: "sent", run: id, duplicate });

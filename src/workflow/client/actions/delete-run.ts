@@ -34,7 +34,7 @@ export async function deleteRun(runId: string, options: DeleteOptions): Promise<
 async function remove(store: Store, runId: string, options: DeleteOptions): Promise<DeleteResult> {
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
-  const { status, epoch, unsettled } = run;
+  const { creator, status, epoch, unsettled } = run;
   // The store checks both again; here for a dry run.
   if (!hasEnded(status)) throw new ActionRefusedError(runId, "running", `it is ${status}; cancel it first`);
   if (unsettled > 0) throw new ActionRefusedError(runId, "unsettled", "the outcome of a step is unknown; resolve the step first");
@@ -42,7 +42,7 @@ async function remove(store: Store, runId: string, options: DeleteOptions): Prom
     store,
     action: "delete",
     run: runId,
-    expect: { status, epoch },
+    expect: { creator, status, epoch },
     change: { kind: "remove" },
     answer: { status },
     options,

@@ -73,7 +73,7 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
   const earlier = before === undefined ? {} : { deadlineSetAt: before.at };
   return {
     plan,
-    expect: { status: "failed", epoch: run.epoch, seq },
+    expect: { creator: run.creator, status: "failed", epoch: run.epoch, seq },
     change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks, ...earlier },
   };
 }

@@ -28,7 +28,7 @@ export interface EndedJournal {
   readonly doubts: ReadonlyMap<string, number>;
   /** Events after the end. */
   readonly late: readonly Event[];
-  hasEntry(entry: { readonly seq?: number; readonly events: string }): boolean;
+  hasEntry(events: string): boolean;
 }
 
 const pageMax = 1000;
@@ -53,8 +53,7 @@ async function readEnded(store: Store, run: string): Promise<EndedJournal> {
   for (const event of events) noteDoubt(doubts, event);
   const end = events.findIndex(({ type }) => type === "end");
   const late = end < 0 ? [] : events.slice(end + 1);
-  const hasEntry: EndedJournal["hasEntry"] = ({ seq, events }) =>
-    seq === undefined ? [...entries.values()].includes(events) : entries.get(seq) === events;
+  const hasEntry = (text: string) => [...entries.values()].includes(text);
   return { hasEnded: end >= 0, retries, retriedAt, last: entries.size, doubts, late, hasEntry };
 }
 
@@ -66,10 +65,10 @@ function noteDoubt(doubts: Map<string, number>, event: Event): void {
 
 interface Writing {
   readonly id: string;
+  /** If another run has the id by now, nothing is written. Default: the run that has the id when this is called. */
+  readonly creator?: string;
   /** Sends the write; undefined if it was given up. */
   readonly send: (operation: AppendLate) => Promise<RunAnswer | undefined>;
-  /** False if the run was purged and another run may have its id. Default: always true. */
-  readonly isOurs?: (journal: EndedJournal) => boolean;
   /** Returns the events to write; undefined if there is nothing to write. */
   readonly decide: (journal: EndedJournal) => readonly Event[] | undefined;
   /** The action that the decided events record. */
@@ -86,15 +85,17 @@ interface Retried {
  * was retried. Resolutions that operators sent before the end are written first, as an entry of their own: their mail was accepted, and the run ended
  * without reading it.
  */
-export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, log }: Writing): Promise<boolean | Retried> {
+export async function writeAfterEnd(store: Store, { id, creator, send, decide, log }: Writing): Promise<boolean | Retried> {
   let mine: string | undefined;
+  let wanted = creator;
   for (;;) {
-    const journal = await readEnded(store, id).catch((error: unknown) => {
+    const { run, journal } = await readBoth(store, id).catch((error: unknown) => {
       // After something was sent, it is not known whether it was written.
       throw mine !== undefined && error instanceof UnreachableError ? new NotKnownError(error.message, error) : error;
     });
-    if (isOurs?.(journal) === false) return false;
-    if (mine !== undefined && journal.hasEntry({ events: mine })) return true;
+    wanted ??= run?.creator;
+    if (run === undefined || run.creator !== wanted) return false;
+    if (mine !== undefined && journal.hasEntry(mine)) return true;
     if (!journal.hasEnded) return { retries: journal.retries };
     const accepted = await acceptedBefore(store, id, journal);
     const own = accepted.length > 0 ? undefined : decide(journal);
@@ -104,15 +105,13 @@ export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, lo
     for (const event of events) noteDoubt(doubts, event);
     const written = encodeEvents(events);
     if (own !== undefined) mine = written;
-    // Not the epoch of the entry with the end: another owner may have claimed the run just before the end was written.
-    const run = await store.runs.read(id);
-    if (run === undefined) return false;
-    const { epoch } = run;
     const logged = own === undefined || log === undefined ? {} : { log };
     const answer = await send({
       verb: "appendLate",
       id,
-      epoch,
+      creator: run.creator,
+      // Not the epoch of the entry with the end: another owner may have claimed the run just before the end was written.
+      epoch: run.epoch,
       seq: journal.last + 1,
       events: written,
       unsettled: doubts.size,
@@ -123,9 +122,15 @@ export async function writeAfterEnd(store: Store, { id, send, isOurs, decide, lo
   }
 }
 
+/** Reads the run before its journal: if the run changes in between, in a new epoch or as another run with its id, the store refuses the entry. */
+async function readBoth(store: Store, id: string): Promise<{ readonly run: RunRecord | undefined; readonly journal: EndedJournal }> {
+  const run = await store.runs.read(id);
+  return { run, journal: await readEnded(store, id) };
+}
+
 /** Records resolutions that operators sent before a run was ended without its code. If this process dies before that, the mail stays in the store. */
-export async function recordAccepted(store: Store, { id }: Pick<RunRecord, "id">): Promise<void> {
-  await writeAfterEnd(store, { id, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
+export async function recordAccepted(store: Store, { id, creator }: Pick<RunRecord, "id" | "creator">): Promise<void> {
+  await writeAfterEnd(store, { id, creator, send: (operation) => store.commit({ run: operation }), decide: () => undefined });
 }
 
 function isFor(mail: ResolutionMail, attempt: number, retries: number): boolean {

@@ -12,8 +12,8 @@ export interface EndDeparture extends RunResult {
   readonly why: "ended";
   /** Number of steps whose outcome is unknown. */
   readonly unsettled: number;
-  /** The last entry. It identifies this run if the id is reused after a purge. */
-  readonly entry: { readonly seq: number; readonly events: string };
+  /** Number of the entry with the end. */
+  readonly seq: number;
 }
 
 /** Why an execution has left this process. */

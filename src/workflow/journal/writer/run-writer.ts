@@ -27,6 +27,7 @@ interface WriterHost {
 /** The run whose journal is written. */
 interface Author {
   readonly id: string;
+  readonly creator: string;
   readonly epoch: number;
   readonly startedAt: number;
   /** The parent run, which gets the output by mail when the run ends. */
@@ -275,9 +276,9 @@ export class RunWriter {
   }
 
   #operation(entry: Entry): StartRun | Append {
-    const { id, epoch, host } = this.#author;
+    const { id, creator, epoch, host } = this.#author;
     if (this.#create) return { ...this.#create, first: { owner: host.owner, leaseMs: host.leaseMs, entry } };
-    return { verb: "append", id, epoch, seq: this.#seq, entry };
+    return { verb: "append", id, creator, epoch, seq: this.#seq, entry };
   }
 
   #confirm({ entry, events, starts }: Sent, conflicts: readonly string[]): void {
