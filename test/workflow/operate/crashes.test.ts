@@ -64,7 +64,8 @@ const actions: Readonly<Record<string, (scene: Scene, when: "before" | "after") 
     await start(order, [], { id: "o-1", store });
     await untilStatus(store, "o-1", "failed");
     const [stepId = ""] = bank.calls;
-    const act = (at: Store) => resolveStep({ runId: "o-1", stepId, attempt: 1, store: at, actionId: "a-1" }, { completed: "in cash" });
+    const act = (at: Store) =>
+      resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store: at, actionId: "a-1" }, { completed: "in cash" });
     await dieIn(scene, when, act);
     expect(await act(store)).toMatchObject({ repeated: when === "after" });
     expect(await getRun("o-1", { store }).returnValue).toBe("in cash");
