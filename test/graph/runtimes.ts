@@ -4,10 +4,10 @@ import type { NodeType } from "onceflow/nodes";
 import { memoryTarget } from "onceflow/testing";
 import { test as base, expect } from "vitest";
 import { type Mortal, mortal } from "../../src/testing/mortal-store.js";
-import { everyStore, type Scene, type StoreName, shortMs } from "../kit/scene.js";
+import { fullStores, type Scene, type StoreName, shortMs } from "../kit/scene.js";
 
 /** Stores that support packets. */
-export const packetStores: readonly StoreName[] = [...everyStore, "mongodb"];
+export const packetStores: readonly StoreName[] = fullStores;
 
 export type Nodes = Readonly<Record<string, FlowNode | NodeType>>;
 type Given = Partial<Omit<RuntimeOptions, "store" | "documents" | "nodes">>;

@@ -19,6 +19,8 @@ const storeTitles: Readonly<Record<StoreName, string>> = {
   postgres: "PostgreSQL",
   mongodb: "MongoDB (emulator)",
 };
+/** Stores with runs and packets. */
+export const fullStores: readonly StoreName[] = [...everyStore, "mongodb"];
 /** Stores that outlive a process. */
 export const durableStores: readonly StoreName[] = ["sqlite", "postgres"];
 

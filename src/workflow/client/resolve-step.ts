@@ -32,6 +32,8 @@ export interface StepRef extends ActionOptions {
   readonly stepId: string;
   /** Number of the attempt. */
   readonly attempt: number;
+  /** How the operator knows, for the operator log. */
+  readonly reason: string;
 }
 
 /** What an operator found out about an attempt. `notApplied`: the effect did not happen; the step is retried unless its run has ended. */
@@ -43,14 +45,15 @@ const refNames: OptionNames<StepRef> = { ...actionOptionNames, runId: true, step
  * Settles a step whose outcome is unknown. The run continues; if it has ended, the outcome is recorded after its end. A step that has failed for good can be given a
  * result, too ("it was done by hand"): its failed run goes on with it, as after `retryRun`. Of several callers only one succeeds. Throws NotUnknownError if
  * the outcome of that attempt is known, or another caller was first; RunNotFoundError if there is no such run; ActionRefusedError if a failed run cannot go
- * on (see `retryRun`); and NotKnownError if the store did not confirm which caller was first.
+ * on (see `retryRun`); InvalidInputError if there is no reason; and NotKnownError if the store did not confirm which caller was first.
  *
  * @example
  * await resolveStep({ runId: "alarm:7", stepId, attempt: 1, actor: "ada", reason: "asked the provider" }, { completed: "sent" });
  */
 export async function resolveStep(ref: StepRef, resolution: StepResolution): Promise<ActionResult> {
   checkActionOptions("resolveStep", ref, refNames);
-  const { store: given, runId, stepId, attempt } = ref;
+  const { store: given, runId, stepId, attempt, reason } = ref;
+  if (reason === undefined) throw new InvalidInputError("reason", "is missing; say how the outcome of the step is known");
   const store = await readingStore(given);
   const to = await resolutionOf(resolution, store);
   const decision = { runId, stepId, attempt, to, by: newOwner(), options: ref };

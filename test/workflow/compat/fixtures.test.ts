@@ -184,7 +184,7 @@ describe.each([
 async function resolve(store: Store, runId: string, to: StepResolution = { completed: "resolved" }): Promise<void> {
   await untilStatus(store, runId, "unknown");
   const doubt = (await readJournal(runId, { store })).findLast(({ type }) => type === "doubt");
-  await resolveStep({ runId, stepId: doubt?.stepId ?? "", attempt: doubt?.attempt ?? 0, store }, to);
+  await resolveStep({ reason: "test", runId, stepId: doubt?.stepId ?? "", attempt: doubt?.attempt ?? 0, store }, to);
 }
 
 /** Maps each stepId to its run and its journaled call. */

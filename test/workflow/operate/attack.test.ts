@@ -261,7 +261,8 @@ onStores("wrong options of an action", ["memory"], (test) => {
       ["retryRun", () => retryRun("o-1", null as never)],
       ["dryRun", () => retryRun("o-1", { store, dryRun: "false" } as never)],
       ["dryRun", () => deleteRun("o-1", { store, reason: "test", dryRun: 0 } as never)],
-      ["dryRun", () => resolveStep({ ...step, dryRun: "no" } as never, "notApplied")],
+      ["dryRun", () => resolveStep({ reason: "test", ...step, dryRun: "no" } as never, "notApplied")],
+      ["reason", () => resolveStep(step as never, "notApplied")],
     ];
     for (const [name, call] of calls)
       await expect(call()).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining(name) });

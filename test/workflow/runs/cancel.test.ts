@@ -200,7 +200,7 @@ onStores("cancel", everyStore, (test) => {
     await run.cancel();
     await until("the cleanup waits", async () => seen.length === 1 && (await store.runs.hook(token)) !== undefined);
     const [doubt] = (await readJournal(run.id, { store })).filter(({ type }) => type === "doubt");
-    await resolveStep({ runId: run.id, stepId: doubt?.stepId ?? "", attempt: 1, store }, { completed: "it was sent" });
+    await resolveStep({ reason: "test", runId: run.id, stepId: doubt?.stepId ?? "", attempt: 1, store }, { completed: "it was sent" });
     await resumeHook(token, "go on", { store });
     await expect(run.returnValue).rejects.toThrow(RunCancelledError);
     expect(seen).toEqual([["CANCELLED", null, true], "go on"]);

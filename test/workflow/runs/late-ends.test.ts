@@ -51,7 +51,7 @@ async function outlive(scene: Scene, deaf: Deaf, { store: given, retentionMs }: 
   const run = await start(race, [], { id: "r", store, ...(retentionMs === undefined ? {} : { retentionMs }) });
   const stepId = await deaf.called.opened;
   expect(await run.returnValue).toBe("quick");
-  return { store, worker, stepId, ref: { runId: "r", stepId, attempt: 1, store } };
+  return { store, worker, stepId, ref: { runId: "r", stepId, attempt: 1, reason: "test", store } };
 }
 
 async function verdict(store: Store, stepId: string): Promise<string> {
@@ -153,7 +153,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     await run.cancel();
     await expect(run.returnValue).rejects.toThrow(RunCancelledError);
     expect(await unsettled(store)).toBe(1);
-    await resolveStep({ runId: "r", stepId, attempt: 1, store }, "notApplied");
+    await resolveStep({ reason: "test", runId: "r", stepId, attempt: 1, store }, "notApplied");
     expect([await verdict(store, stepId), await unsettled(store)]).toEqual(["failed resolved", 0]);
   });
 
@@ -211,7 +211,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     await held.reached;
     const store = await scene.open();
     expect(await verdict(store, stepId)).toMatch(/^unknown/);
-    await resolveStep({ runId: "r", stepId, attempt: 1, store }, { failed: new Error("not there") });
+    await resolveStep({ reason: "test", runId: "r", stepId, attempt: 1, store }, { failed: new Error("not there") });
     expect(await verdict(store, stepId)).toBe("failed resolved");
     // The entry that was in flight when the process died arrives late and is refused.
     const journal = await readJournal("r", { store });
@@ -324,7 +324,7 @@ onStores("a step that outlives its run", everyStore, (test) => {
     deaf.freed.open("won");
     await ending.opened;
     const outside = await scene.open();
-    const ref = { runId: "r", stepId: doubt?.stepId ?? "", attempt: 1, store: outside };
+    const ref = { runId: "r", stepId: doubt?.stepId ?? "", attempt: 1, reason: "test", store: outside };
     await resolveStep(ref, { completed: "said in time" });
     freed.open();
     // In one read: before the run has ended none of its steps is unsettled.

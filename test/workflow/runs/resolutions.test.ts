@@ -62,7 +62,7 @@ onStores("a person's resolution", everyStore, (test) => {
       await branch.busy.opened;
       await until("the deed is in doubt", async () => (await verdicts(store, "o-1", stepId))[0]?.startsWith("1 unknown"));
       const stopped = worker.stop({ graceMs: 20_000 });
-      await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, resolution);
+      await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store }, resolution);
       await watched.heard;
       await settled();
       branch.freed.open();
@@ -88,7 +88,7 @@ onStores("a person's resolution", everyStore, (test) => {
     await branch.busy.opened;
     await until("the deed is in doubt", async () => (await verdicts(store, "o-1", stepId))[0]?.startsWith("1 unknown"));
     const outside = await scene.open();
-    await resolveStep({ runId: "o-1", stepId, attempt: 1, store: outside }, { completed: "said by a person" });
+    await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store: outside }, { completed: "said by a person" });
     await getRun("o-1", { store: outside }).wakeUp();
     await resumeHook("t", "payload", { store: outside });
     // This promise continues in the turn in which the worker gets its mail, before the code gets its answers.
@@ -108,7 +108,7 @@ onStores("a person's resolution", everyStore, (test) => {
     await worker.stop();
     const handles = [store, await scene.open()];
     const calls = Array.from({ length: 10 }, (_, i) =>
-      resolveStep({ runId: "o-1", stepId, attempt: 1, store: handles[i % 2] as Store }, { completed: `person ${i}` }),
+      resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store: handles[i % 2] as Store }, { completed: `person ${i}` }),
     );
     const answers = await Promise.allSettled(calls);
     const winners = answers.flatMap(({ status }, i) => (status === "fulfilled" ? [i] : []));
@@ -134,7 +134,7 @@ onStores("a person's resolution", everyStore, (test) => {
       return answer;
     };
     const deaf = Object.create(outside, { commit: { value: commit } }) as Store;
-    await resolveStep({ runId: "o-1", stepId, attempt: 1, store: deaf }, { completed: "heard" });
+    await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store: deaf }, { completed: "heard" });
     expect(lost).toBe(2);
     expect(await getRun("o-1", { store }).returnValue).toBe("heard");
   });
@@ -159,7 +159,7 @@ onStores("a person's resolution", everyStore, (test) => {
     doomed.die();
     const { store } = await scene.work({ workflows: [order] });
     await untilStatus(store, "o-1", "unknown");
-    await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, "notApplied");
+    await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store }, "notApplied");
     expect(await getRun("o-1", { store }).returnValue).toBe(2);
     expect(await verdicts(store, "o-1", stepId)).toEqual(["1 failed resolved", "2 completed"]);
   });

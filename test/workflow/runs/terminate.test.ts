@@ -178,7 +178,7 @@ onStores("terminate", everyStore, (test) => {
     await untilStatus(store, id, "unknown");
     await worker.stop();
     const stepId = (await readJournal(id, { store })).find(({ type }) => type === "doubt")?.stepId ?? "";
-    await resolveStep({ runId: id, stepId, attempt: 1, store }, { completed: "charged by hand" });
+    await resolveStep({ reason: "test", runId: id, stepId, attempt: 1, store }, { completed: "charged by hand" });
     await getRun(id, { store }).terminate();
     expect(await getRun(id, { store }).status).toBe("cancelled");
     expect((await store.runs.read(id))?.unsettled).toBe(0);
@@ -207,7 +207,7 @@ onStores("terminate", everyStore, (test) => {
     });
     const [item] = (await readJournal(id, { store })).filter(({ type }) => type === "doubt");
     expect((await store.runs.read(id))?.unsettled).toBe(1);
-    await resolveStep({ runId: id, stepId: item?.stepId ?? "", attempt: 1, store }, "notApplied");
+    await resolveStep({ reason: "test", runId: id, stepId: item?.stepId ?? "", attempt: 1, store }, "notApplied");
     expect((await store.runs.read(id))?.unsettled).toBe(0);
   });
 

@@ -157,7 +157,7 @@ onStores("effects when the body throws", everyStore, (test) => {
     await until("the payload is taken in", async () => (await store.runs.read("o-1"))?.consumed === 1);
     await untilStatus(store, "o-1", "unknown");
     const stepId = /step_[\w-]+/.exec((await getRun("o-1", { store }).trouble) ?? "")?.[0] ?? "";
-    await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
+    await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
     expect(await getRun("o-1", { store }).returnValue).toEqual(["resumed", "charged"]);
   });
 });

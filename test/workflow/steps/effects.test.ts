@@ -112,7 +112,7 @@ onStores("effects when the process died during the step", everyStore, (test) => 
       await untilStatus(store, "o-1", "unknown");
       expect(deed.effects.rawCalls(stepId)).toBe(1);
       expect(await getRun("o-1", { store }).trouble).toContain(stepId);
-      await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "a person looked" });
+      await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store }, { completed: "a person looked" });
       expect(await getRun("o-1", { store }).returnValue).toBe("a person looked");
     });
   }
@@ -214,7 +214,7 @@ onStores("effects when the process died during the step", everyStore, (test) => 
     doomed.die();
     const { store } = await scene.work();
     await untilStatus(store, "o-1", "unknown");
-    const at = (id: string) => ({ runId: "o-1", stepId: ids.get(id) ?? "", attempt: 1, store });
+    const at = (id: string) => ({ runId: "o-1", stepId: ids.get(id) ?? "", attempt: 1, reason: "test", store });
     await resolveStep(at("a"), { completed: { by: "hand" } });
     await untilReleased(store, "o-1");
     await resolveStep(at("b"), { failed: new Error("never arrived") });
@@ -236,7 +236,7 @@ onStores("effects when the process died during the step", everyStore, (test) => 
     const stepId = await dieIn(scene, deed, order, "o-1");
     const { store } = await scene.work();
     await untilStatus(store, "o-1", "unknown");
-    const at = { runId: "o-1", stepId, attempt: 1, store };
+    const at = { runId: "o-1", stepId, attempt: 1, reason: "test", store };
     await expect(resolveStep({ ...at, attempt: 2 }, { completed: "wrong attempt" })).rejects.toThrow(NotUnknownError);
     await expect(resolveStep({ ...at, stepId: "step_other" }, { completed: "wrong step" })).rejects.toThrow(NotUnknownError);
     await expect(resolveStep({ ...at, runId: "missing" }, "notApplied")).rejects.toThrow(RunNotFoundError);
@@ -278,7 +278,7 @@ onStores("effects when the process died during the step", everyStore, (test) => 
     const { store } = await scene.work();
     await untilStatus(store, "o-1", "unknown");
     expect(await story(store, "o-1")).toContain("done notify#1");
-    await resolveStep({ runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
+    await resolveStep({ reason: "test", runId: "o-1", stepId, attempt: 1, store }, { completed: "charged" });
     expect(await getRun("o-1", { store }).returnValue).toEqual(["notified", "notified", "charged"]);
   });
 });

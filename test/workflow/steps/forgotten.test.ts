@@ -277,7 +277,7 @@ onStores("a step that the code does not await", everyStore, (test) => {
     const started = await start(run, [], { id: "r", store });
     await untilStatus(store, "r", "unknown");
     const [item] = await readJournal("r", { store });
-    await resolveStep({ runId: "r", stepId: item?.stepId ?? "", attempt: 1, store }, { completed: "paid" });
+    await resolveStep({ reason: "test", runId: "r", stepId: item?.stepId ?? "", attempt: 1, store }, { completed: "paid" });
     expect(await started.returnValue).toBe("returned");
   });
 

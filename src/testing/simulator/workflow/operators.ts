@@ -181,7 +181,7 @@ function resolve(simulation: WorkflowSimulation, run: KnownRun): Action | undefi
   return {
     name: "resolve",
     run,
-    send: (options) => resolveStep({ ...options, runId: run.id, stepId: stepIdIn(run, id), attempt }, how),
+    send: (options) => resolveStep({ ...options, reason: "simulated", runId: run.id, stepId: stepIdIn(run, id), attempt }, how),
     onDone: () =>
       void simulation.resolutions.set(`${run.id} ${id} attempt ${attempt} by ${run.journal.retries} ${run.incarnation}`, {
         run,

@@ -54,7 +54,7 @@ async function resolve(simulation: WorkflowSimulation, doubt: Doubt, resolution:
   const operator = async (store: Store) => {
     const { run, id, attempt } = doubt;
     try {
-      await resolveStep({ store, runId: run.id, stepId: stepIdIn(run, id), attempt }, resolution);
+      await resolveStep({ store, runId: run.id, stepId: stepIdIn(run, id), attempt, reason: "simulated" }, resolution);
     } catch (error) {
       const isExpected =
         error instanceof NotUnknownError ||
