@@ -1,61 +1,14 @@
-import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { inspect, key, MismatchError, open, type SqliteTx, type Store, type Tx } from "onceflow";
-import { createInbox, type Handled, type InboxOptions, type Message, PermanentError } from "onceflow/inbox";
+import { inspect, MismatchError, type Store } from "onceflow";
+import { createInbox, type Handled, type Message, PermanentError } from "onceflow/inbox";
 import { EffectLedger } from "onceflow/testing";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { newOwner } from "../../src/core/ledger/owner.js";
+import { expect } from "vitest";
 import { letTimePass } from "../kit/real-time.js";
 import { settled } from "../kit/until.js";
-import { freshDatabase } from "../servers/postgres/databases.js";
 
-const postgres = inject("postgres");
-const redis = inject("redis");
+import { boom, charge, onEveryPlace, type Payment, paymentOf, statuses } from "./places.js";
 
-type Drop = () => Promise<void> | void;
-const places: Record<string, () => Promise<{ url: string; drop?: Drop } | string>> = {
-  memory: async () => ({ url: "memory:" }),
-  SQLite: async () => {
-    const folder = mkdtempSync(join(tmpdir(), "onceflow-inbox-"));
-    return { url: `sqlite:${join(folder, "ledger.db")}`, drop: () => rmSync(folder, { recursive: true, force: true }) };
-  },
-  PostgreSQL: async () => (postgres.ok ? await freshDatabase(postgres.url) : postgres.reason),
-  Redis: async () => (redis.ok ? { url: `${redis.url}?prefix=inbox-${randomUUID()}` } : redis.reason),
-};
-
-interface Payment {
-  readonly order: string;
-  readonly amount: number;
-}
-
-const paymentOf = (order: string, id = randomUUID() as string, amount = 10): Message<Payment> => ({ id, payload: { order, amount } });
-const charge = key.template("{{payload.order}}-charge");
-const boom = () => {
-  throw new Error("boom");
-};
-const statuses = (handled: readonly Handled[]) => handled.map(({ status }) => status);
-
-describe.each(Object.keys(places))("an inbox on %s", (place) => {
-  let store: Store;
-  let missing: string | undefined;
-  let drop: Drop | undefined;
-  beforeAll(async () => {
-    const at = await (places[place] as (typeof places)[string])();
-    if (typeof at === "string") missing = at;
-    else {
-      store = await open(at.url);
-      drop = at.drop;
-    }
-  });
-  afterAll(async () => {
-    await store?.close();
-    await drop?.();
-  });
-  const on = (name: string, body: (consumer: string) => Promise<void>) =>
-    test(name, async ({ skip }) => (missing === undefined ? await body(randomUUID()) : skip(missing)));
-  const inboxOf = (consumer: string, options: Partial<InboxOptions> = {}) => createInbox(store, { consumer, key: charge, ...options });
+onEveryPlace("an inbox", (at) => {
+  const { place, on, inboxOf } = at;
 
   on("handles a message once, and recognises its copies and resends", async (consumer) => {
     const inbox = inboxOf(consumer);
@@ -190,12 +143,12 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     await inbox.handle(paymentOf("o-1"), boom);
     const died = new Error("died");
     // The last write of a retry is the one that makes the dead letter's record completed.
-    const dying = Object.create(store, {
+    const dying = Object.create(at.store, {
       commit: {
         value: (batch: Parameters<Store["commit"]>[0]) =>
           "ledger" in batch && (batch as { ledger: { verb: string } }).ledger.verb === "resolve"
             ? Promise.reject(died)
-            : store.commit(batch as never),
+            : at.store.commit(batch as never),
       },
     }) as Store;
     let calls = 0;
@@ -220,7 +173,9 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const [first] = await inbox.deadLetters({ limit: 1 });
     const rest = await inbox.deadLetters({ limit: 10, after: first?.key ?? "" });
     expect([first?.key, ...rest.map((letter) => letter.key)]).toEqual(["o-1-charge", "o-3-charge"]);
-    expect((await inspect(store, { scope: `inbox ${consumer}`, key: "o-2-charge" }))?.attempts.at(-1)).toMatchObject({ note: "discarded" });
+    expect((await inspect(at.store, { scope: `inbox ${consumer}`, key: "o-2-charge" }))?.attempts.at(-1)).toMatchObject({
+      note: "discarded",
+    });
   });
 
   on("makes a message a dead letter at once if its handler throws a PermanentError", async (consumer) => {
@@ -265,109 +220,6 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     expect(await inbox.retry("unkeyed:m-1", () => "by hand")).toMatchObject({ status: "processed", result: "by hand" });
   });
 
-  /** Writes what a process leaves that died in its handler: an attempt whose lease is not renewed. */
-  async function diesAt(consumer: string, attempt: number, aloneMs?: number): Promise<void> {
-    const id = { scope: `inbox ${consumer}`, key: "o-1-charge" };
-    const begin = {
-      ...{ verb: "begin" as const, ...id, owner: newOwner(aloneMs), fingerprint: null, effect: "idempotent" as const },
-      ...{ leaseMs: 60, retentionMs: 60_000, horizonMs: 0, reconcileAfterMs: 0, over: null, progress: null },
-    };
-    await expect.poll(async () => await store.commit({ ledger: begin }), { timeout: 60_000 }).toMatchObject({ kind: "started", attempt });
-    store.release(begin.owner, id);
-  }
-
-  on("makes a message that killed its process too often a dead letter without running it again", async (consumer) => {
-    const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
-    const message = paymentOf("o-1", "m-1");
-    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    for (const attempt of [3, 4]) await diesAt(consumer, attempt, 60);
-    const handled = await inbox.handle(message, () => expect.unreachable("it would kill this process, too"));
-    expect(handled).toMatchObject({ status: "dead", attempt: 5, error: { code: "ATTEMPTS_EXHAUSTED" } });
-    const letter = await inbox.deadLetter("o-1-charge");
-    expect(letter?.attempts.map(({ verdict }) => verdict)).toEqual([...Array(4).fill("lapsed"), "failed"]);
-    expect(letter?.message).toEqual(message);
-  });
-
-  on("does not count a death against a message that was handled with others, as 0.1.0 did", async (consumer) => {
-    const inbox = inboxOf(consumer, { attemptsMax: 2, leaseMs: 60 });
-    for (let attempt = 1; attempt <= 3; attempt += 1) await diesAt(consumer, attempt);
-    // The process lived longer than the message was alone.
-    for (const attempt of [4, 5]) await diesAt(consumer, attempt, 59);
-    expect(await inbox.handle(paymentOf("o-1", "m-1"), () => "done")).toMatchObject({ status: "processed", attempt: 7, result: "done" });
-    expect(await inbox.deadLetters()).toEqual([]);
-  });
-
-  on("clears a suspect when its attempt ends, with or without an error", async (consumer) => {
-    const inbox = inboxOf(consumer, { attemptsMax: 5, leaseMs: 60, backoffMs: 0 });
-    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    const message = paymentOf("o-1", "m-1");
-    expect(await inbox.handle(message, boom)).toMatchObject({ status: "retry", attempt: 4 });
-    await diesAt(consumer, 5);
-    // One death since then, so it is not handled alone.
-    expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed", attempt: 6 });
-  });
-
-  on("handles a suspect alone: running messages end first, and new messages wait", async (consumer) => {
-    const inbox = inboxOf(consumer, { leaseMs: 5000 });
-    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    const events: string[] = [];
-    const ends: (() => void)[] = [];
-    const until = (name: string) => async () => {
-      events.push(`${name} begins`);
-      await new Promise<void>((end) => void ends.push(end));
-      events.push(`${name} ends`);
-    };
-    const first = inbox.handle(paymentOf("o-2"), until("first"));
-    await expect.poll(() => events).toEqual(["first begins"]);
-    const suspect = inbox.handle(paymentOf("o-1", "m-1"), until("suspect"));
-    const record = async () => (await store.read({ scope: `inbox ${consumer}`, key: "o-1-charge" }))?.record;
-    await expect.poll(record, { timeout: 60_000 }).toMatchObject({ state: "free", attempt: 3 });
-    const late = inbox.handle(paymentOf("o-3"), until("late"));
-    ends.shift()?.();
-    await expect.poll(() => events, { timeout: 60_000 }).toEqual(["first begins", "first ends", "suspect begins"]);
-    ends.shift()?.();
-    await expect.poll(() => events, { timeout: 60_000 }).toContain("late begins");
-    ends.shift()?.();
-    expect(statuses(await Promise.all([first, suspect, late]))).toEqual(Array(3).fill("processed"));
-    expect(events.slice(3)).toEqual(["suspect ends", "late begins", "late ends"]);
-  });
-
-  on("handles other messages again if a suspect takes long", async (consumer) => {
-    const inbox = inboxOf(consumer, { leaseMs: 60 });
-    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    let end = () => {};
-    let began = false;
-    const suspect = inbox.handle(paymentOf("o-1", "m-1"), async () => {
-      began = true;
-      await new Promise<void>((go) => {
-        end = go;
-      });
-    });
-    await expect.poll(() => began, { timeout: 60_000 }).toBe(true);
-    expect(await inbox.handle(paymentOf("o-2"), () => end())).toMatchObject({ status: "processed" });
-    expect((await suspect).status).toBe("processed");
-  });
-
-  on("lets other messages continue if they take longer than the suspect can wait", async (consumer) => {
-    const inbox = inboxOf(consumer, { leaseMs: 60 });
-    for (const attempt of [1, 2]) await diesAt(consumer, attempt);
-    let end = () => {};
-    let began = false;
-    const first = inbox.handle(paymentOf("o-2"), async () => {
-      began = true;
-      await new Promise<void>((go) => {
-        end = go;
-      });
-    });
-    await expect.poll(() => began).toBe(true);
-    const message = paymentOf("o-1", "m-1");
-    expect(await inbox.handle(message, boom)).toEqual({ status: "held", forMs: 360 });
-    expect(await inbox.handle(paymentOf("o-3"), () => "done")).toMatchObject({ status: "processed" });
-    end();
-    expect((await first).status).toBe("processed");
-    expect(await inbox.handle(message, () => "done")).toMatchObject({ status: "processed" });
-  });
-
   on("counts attempts from zero when the key's record has expired", async (consumer) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2, retentionMs: 1 });
     expect(await inbox.handle(paymentOf("o-1"), boom)).toMatchObject({ status: "retry", attempt: 1 });
@@ -406,7 +258,7 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
     const inbox = inboxOf(consumer, { attemptsMax: 2 });
     const calls = new Map<string, number>();
     const messages = Array.from({ length: 60 }, (_, i) => paymentOf(`o-${i % 40}`, `m-${i}`));
-    const before = store.metrics;
+    const before = at.store.metrics;
     const batch = [...messages, { id: "no-key", payload: {} as Payment }, paymentOf("o-1", "other", 99)];
     const handled = await inbox.handleBatch(batch, async ({ payload }) => {
       calls.set(payload.order, (calls.get(payload.order) ?? 0) + 1);
@@ -420,87 +272,11 @@ describe.each(Object.keys(places))("an inbox on %s", (place) => {
       payload.order === "o-7" ? { status: "retry", attempt: 1 } : { status: i < 40 ? "processed" : "duplicate", result: payload.order },
     );
     expect(handled).toMatchObject([...expected, { status: "dead" }, { status: "dead" }]);
-    const flushes = store.metrics.flushes - before.flushes;
-    const started = store.metrics.started - before.started;
+    const flushes = at.store.metrics.flushes - before.flushes;
+    const started = at.store.metrics.started - before.started;
     expect(started).toBe(42);
     // One flush for each begin and each settle would be 82.
     if (place !== "Redis") expect(flushes).toBeLessThan(60);
     expect(inbox.metrics).toMatchObject({ processed: 39, retried: 1, dead: 2 });
-  });
-
-  describe("with transactions", () => {
-    const tables: Record<string, string> = { SQLite: "rows", PostgreSQL: "rows" };
-    const insert = async (tx: Tx | undefined, order: string) => {
-      const sql = "INSERT INTO charged (name) VALUES ";
-      if (place === "SQLite") (tx as SqliteTx).prepare(`${sql}(?)`).run(order);
-      else await (tx as { query(sql: string, values: unknown[]): Promise<unknown> }).query(`${sql}($1)`, [order]);
-    };
-    const rows = async (): Promise<string[]> =>
-      await store.transact(async (tx) => {
-        const sql = "SELECT name FROM charged ORDER BY name";
-        if (place === "SQLite")
-          return (tx as SqliteTx)
-            .prepare(sql)
-            .all()
-            .map((row) => String((row as { name: string }).name));
-        return (await (tx as { query(sql: string): Promise<{ rows: { name: string }[] }> }).query(sql)).rows.map(({ name }) => name);
-      });
-    beforeAll(async () => {
-      if (tables[place] === undefined || missing !== undefined) return;
-      await store.transact(async (tx) => {
-        if (place === "SQLite") return void (tx as SqliteTx).prepare("CREATE TABLE charged (name TEXT)").run();
-        const sql = "CREATE TABLE charged (name TEXT UNIQUE DEFERRABLE INITIALLY DEFERRED)";
-        await (tx as { query(sql: string): Promise<unknown> }).query(sql);
-      });
-    });
-    const inTx = (name: string, body: (consumer: string) => Promise<void>) =>
-      test.runIf(tables[place] !== undefined)(name, async ({ skip }) => (missing === undefined ? await body(randomUUID()) : skip(missing)));
-
-    inTx("commits business rows and the record together, or neither", async (consumer) => {
-      const own = (work: (tx: Tx) => Promise<unknown>) => store.transact(work);
-      for (const tx of [true, own as never] as const) {
-        const inbox = inboxOf(consumer, { tx, attemptsMax: 2 });
-        const [good, bad] = [`${consumer}-${typeof tx}-a`, `${consumer}-${typeof tx}-b`];
-        const handle = (order: string, fail: boolean) =>
-          inbox.handle(paymentOf(order), async (_, { tx: handle }) => {
-            await insert(handle, order);
-            if (fail) boom();
-            return order;
-          });
-        expect(statuses([await handle(good, false), await handle(good, false), await handle(bad, true), await handle(bad, true)])).toEqual([
-          ...["processed", "duplicate", "retry", "dead"],
-        ]);
-        expect(await rows()).toContain(good);
-        expect(await rows()).not.toContain(bad);
-        const retried = await inbox.retry(`${bad}-charge`, async (_, { tx: handle }) => void (await insert(handle, bad)));
-        expect(retried.status).toBe("processed");
-        expect((await rows()).filter((name) => name === bad)).toEqual([bad]);
-      }
-    });
-
-    inTx("handles a batch in transactions", async (consumer) => {
-      const inbox = inboxOf(consumer, { tx: true, concurrency: 4 });
-      const orders = Array.from({ length: 12 }, (_, i) => `${consumer}-${String(i).padStart(2, "0")}`);
-      const handled = await inbox.handleBatch(
-        orders.map((order) => paymentOf(order)),
-        async ({ payload }, { tx }) => {
-          await insert(tx, payload.order);
-          if (payload.order.endsWith("3")) boom();
-        },
-      );
-      expect(statuses(handled)).toEqual(orders.map((order) => (order.endsWith("3") ? "retry" : "processed")));
-      expect((await rows()).filter((name) => name.startsWith(consumer))).toEqual(orders.filter((order) => !order.endsWith("3")));
-    });
-
-    inTx("a COMMIT that fails is a failed attempt, and in the end the message is a dead letter", async (consumer) => {
-      if (place === "SQLite") return;
-      const inbox = inboxOf(consumer, { tx: true, attemptsMax: 2 });
-      await store.transact((tx) => insert(tx, consumer));
-      const handle = () => inbox.handle(paymentOf("o-1"), async (_, { tx }) => await insert(tx, consumer));
-      expect(await handle()).toMatchObject({ status: "retry", attempt: 1 });
-      expect(await handle()).toMatchObject({ status: "dead", error: { message: expect.stringMatching(/duplicate key/) } });
-      expect(await inbox.deadLetters()).toMatchObject([{ message: { payload: { order: "o-1" } } }]);
-      expect(await handle()).toMatchObject({ status: "dead", replayed: true });
-    });
   });
 });
