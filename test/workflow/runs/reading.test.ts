@@ -154,7 +154,8 @@ onStores("reading", everyStore, (test) => {
       found.push(...page.items);
       if (page.cursor === undefined) break;
       cursor = page.cursor;
-      await start(many, [], { id: `newcomer ${found.length}`, store });
+      // In the same millisecond the larger id is the newer run.
+      await start(many, [], { id: `unexpected ${found.length}`, store });
     }
     expect(found.map(({ id }) => id).sort()).toEqual(Array.from({ length: 25 }, (_, i) => `run ${i}: ünï`).sort());
     const created = found.map(({ createdAt }) => Number(createdAt));
