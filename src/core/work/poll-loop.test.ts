@@ -129,3 +129,24 @@ test("stop waits for the current poll, but not for a retry", async () => {
   await other.clock.pass(1000);
   expect([other.state.polls, other.state.idle, other.loop.isBusy]).toEqual([1, 1, false]);
 });
+
+test("a request that a poll makes before it waits for anything is polled for afterwards, not within the poll", async () => {
+  let polls = 0;
+  let running = 0;
+  let most = 0;
+  const loop: PollLoop = new PollLoop(new ManualClock(), {
+    poll: async () => {
+      polls += 1;
+      running += 1;
+      most = Math.max(most, running);
+      if (polls < 5) loop.pollNow();
+      await Promise.resolve();
+      running -= 1;
+    },
+    reportFailure: () => {},
+    isClosed: () => false,
+  });
+  loop.pollNow();
+  await expect.poll(() => loop.isBusy).toBe(false);
+  expect([polls, most]).toEqual([5, 1]);
+});

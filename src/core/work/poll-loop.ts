@@ -33,6 +33,7 @@ export class PollLoop {
   readonly #poller: Poller;
   readonly #backoff: Backoff;
   readonly #background: boolean;
+  #isPolling = false;
   #polling: Promise<void> | undefined;
   #requested = false;
   /** In a row. */
@@ -51,7 +52,7 @@ export class PollLoop {
 
   /** Polling or retrying. */
   get isBusy(): boolean {
-    return this.#polling !== undefined || this.#cancelRetry !== undefined;
+    return this.#isPolling || this.#cancelRetry !== undefined;
   }
 
   pollNow(): void {
@@ -88,8 +89,10 @@ export class PollLoop {
   }
 
   #start(): void {
+    // Set before the poll begins: the poll itself may request another one, for example by a write that wakes this worker.
+    this.#isPolling = true;
     this.#polling = this.#pollWhileRequested().finally(() => {
-      this.#polling = undefined;
+      this.#isPolling = false;
       if (this.isBusy) return;
       // A request that arrived after the last poll, while its promise settled, saw the loop as polling and did not start it.
       if (this.#requested && !this.#stopped && !this.#poller.isClosed()) this.#start();
