@@ -63,7 +63,7 @@ test("network errors, 409 with Retry-After, 429 and 5xx are retried with the sam
 
 test.each([200, 201, 302, 400, 401, 404, 409, 412, 422])("%i is returned without a retry", async (code) => {
   const { url, seen } = await server(status(code));
-  expect((await idempotentFetch(url, { method: "POST", redirect: "manual" }, watch())).status).toBe(code);
+  expect((await idempotentFetch(url, { method: "POST", redirect: "manual" }, { clock: watch().clock })).status).toBe(code);
   expect(seen).toHaveLength(1);
 });
 
@@ -71,25 +71,30 @@ test("every try sends the same bytes, also of a form and of a stream", async () 
   const { url, seen } = await server(status(500), cut, ok, status(500));
   const form = new FormData();
   form.set("file", new Blob([Uint8Array.of(0, 255, 10)]), "a.bin");
-  await idempotentFetch(url, { method: "POST", body: form }, watch());
+  await idempotentFetch(url, { method: "POST", body: form }, { clock: watch().clock });
   expect(new Set(seen.map((each) => JSON.stringify(each))).size).toBe(1);
   const stream = ReadableStream.from([Buffer.from("a"), Buffer.from("b")]);
-  await idempotentFetch(url, { method: "POST", body: stream as never, duplex: "half" } as RequestInit, { ...watch(), key: "mine, quoted" });
+  await idempotentFetch(url, { method: "POST", body: stream as never, duplex: "half" } as RequestInit, {
+    clock: watch().clock,
+    key: "mine, quoted",
+  });
   expect(seen.slice(3).map(({ key, body }) => [key, body])).toEqual(Array(2).fill(['"mine, quoted"', "ab"]));
 });
 
 test("after the last try the caller gets the last response, or an error with the key", async () => {
   const failing = await server(...Array.from({ length: 3 }, () => status(503)));
-  expect((await idempotentFetch(failing.url, { method: "POST" }, { ...watch(), triesMax: 3 })).status).toBe(503);
+  expect((await idempotentFetch(failing.url, { method: "POST" }, { clock: watch().clock, triesMax: 3 })).status).toBe(503);
   const away = await server(...Array.from({ length: 3 }, () => cut));
-  const error = await idempotentFetch(away.url, { method: "POST" }, { ...watch(), triesMax: 3, key: "k" }).catch((error: unknown) => error);
+  const error = await idempotentFetch(away.url, { method: "POST" }, { clock: watch().clock, triesMax: 3, key: "k" }).catch(
+    (error: unknown) => error,
+  );
   expect(error).toMatchObject({ code: "NOT_ANSWERED", key: "k", retryable: true });
   expect(away.seen).toHaveLength(3);
 });
 
 test("a Retry-After that is too long is not waited for, and an abort ends the retries", async () => {
   const { url, seen } = await server(status(503, { "retry-after": "3600" }));
-  expect((await idempotentFetch(url, { method: "POST" }, watch())).status).toBe(503);
+  expect((await idempotentFetch(url, { method: "POST" }, { clock: watch().clock })).status).toBe(503);
   const controller = new AbortController();
   const waiting = idempotentFetch(
     url,

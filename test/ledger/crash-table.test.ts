@@ -75,7 +75,8 @@ interface Scene {
   readonly provider: EffectServer;
 }
 
-const crash = { key: key.of("crash"), leaseMs: 300, waitMs: 5000 };
+const record = { key: key.of("crash") };
+const crash = { ...record, leaseMs: 300, waitMs: 5000 };
 
 function callOf({ provider }: Scene) {
   return async ({ effectKey, number }: Attempt) => {
@@ -98,7 +99,7 @@ async function dieOnce(row: table.Row, scene: Scene): Promise<void> {
   const { database, store, provider } = scene;
   const { act, point, effect, tx } = row;
   await dieAt({ act, point, effect, tx, url: database.url, providerUrl: provider.url });
-  const left = await inspect(store, crash);
+  const left = await inspect(store, record);
   // An expired atMostOnce record is unknown by itself: on a slow machine its lease may have expired already.
   expect(row.left === "running" && effect === "atMostOnce" ? ["running", "unknown"] : [row.left]).toContain(left?.state ?? "absent");
   const heldMs = Number(left?.leaseUntil) - Number(left?.startedAt);
@@ -108,7 +109,7 @@ async function dieOnce(row: table.Row, scene: Scene): Promise<void> {
   const attempts = row.left === "running" && row.next === "executed" ? ["lapsed", "completed"] : [expect.anything()];
   expect(next).toMatchObject({ status: row.next, attempt: attempts.length });
   if (row.next !== "unknown") expect(next.value).toEqual({ attempt: attempts.length });
-  const after = await inspect(store, crash);
+  const after = await inspect(store, record);
   expect(after?.state).toBe(row.next === "unknown" ? "unknown" : "completed");
   expect(after?.attempts.map(({ verdict }) => verdict)).toEqual(attempts);
   expect(rawCalls(scene)).toBe(row.rawCalls);
@@ -131,7 +132,7 @@ async function dieResolving(row: table.ResolveRow, scene: Scene): Promise<void> 
   const as = row.as === "completed" ? { completed: { attempt: 1 } } : row.as;
   await leaveUnknown(scene, options);
   await dieAt({ act: "resolve", point: row.point, as, url: database.url });
-  expect((await inspect(store, crash))?.state).toBe(row.left);
+  expect((await inspect(store, record))?.state).toBe(row.left);
   expect((await once(store, options, callOf(scene))).status).toBe(row.next);
 
   const again = resolve(store, { key: crash.key, attempt: 1 }, as);
@@ -139,7 +140,7 @@ async function dieResolving(row: table.ResolveRow, scene: Scene): Promise<void> 
   else await expect(again).rejects.toThrow(NotUnknownError);
   const last = await once(store, options, callOf(scene));
   expect(last).toMatchObject(outcomeOf(row.rawCalls));
-  const verdicts = (await inspect(store, crash))?.attempts.map(({ verdict }) => verdict);
+  const verdicts = (await inspect(store, record))?.attempts.map(({ verdict }) => verdict);
   expect(verdicts).toEqual(row.as === "completed" ? ["resolved"] : ["resolved", "completed"]);
   expect(rawCalls(scene)).toBe(row.rawCalls);
 }
@@ -154,7 +155,7 @@ async function dieReconciling(row: table.ReconcileRow, scene: Scene): Promise<vo
   const options = { ...crash, effect: "reconcile" as const, reconcileAfterMs: 0, reconcile };
   await leaveUnknown(scene, options);
   await dieAt({ act: "reconcile", point: row.point, url: database.url });
-  expect((await inspect(store, crash))?.state).toBe(row.left);
+  expect((await inspect(store, record))?.state).toBe(row.left);
   expect(await once(store, options, callOf(scene))).toEqual({ status: "replayed", ...outcomeOf(1) });
   expect(asks).toBe(row.asks);
   expect(rawCalls(scene)).toBe(1);
@@ -166,13 +167,13 @@ async function dieAuditing(row: table.AuditRow, scene: Scene): Promise<void> {
   const before = await store.read({ scope: "", key: "crash" });
   await dieAt({ act: "ask", point: row.point, url: database.url });
   const entry = { answer: "replay", attempt: 1 };
-  expect((await inspect(store, crash))?.audit).toMatchObject(Array.from({ length: row.left }, () => entry));
+  expect((await inspect(store, record))?.audit).toMatchObject(Array.from({ length: row.left }, () => entry));
   expect((await store.read({ scope: "", key: "crash" }))?.record).toEqual(before?.record);
 
   const logging = await open(database.url, { audit: "all", stallMsMax: 0 });
   expect(await once(logging, crash, callOf(scene))).toEqual({ status: "replayed", ...outcomeOf(1) });
   await logging.close();
-  expect((await inspect(store, crash))?.audit).toMatchObject(Array.from({ length: row.left + 1 }, () => entry));
+  expect((await inspect(store, record))?.audit).toMatchObject(Array.from({ length: row.left + 1 }, () => entry));
   expect(rawCalls(scene)).toBe(1);
 }
 
@@ -235,7 +236,7 @@ async function dieMigrating(row: table.MigrationRow, database: CrashDatabase): P
   if (row.left === "migrated" || inTurn) expect(now).toEqual(left);
   const next = await once(store, crash, ({ number }) => ({ attempt: number }));
   expect(next).toEqual(old ? { status: "replayed", ...outcomeOf(2) } : { status: "executed", ...outcomeOf(1) });
-  expect((await inspect(store, crash))?.attempts.map(({ verdict }) => verdict)).toEqual(old ? ["lapsed", "completed"] : ["completed"]);
+  expect((await inspect(store, record))?.attempts.map(({ verdict }) => verdict)).toEqual(old ? ["lapsed", "completed"] : ["completed"]);
   await store.close();
 }
 

@@ -89,6 +89,8 @@ export async function trigger(
 }
 
 function entryOf({ plan, entries }: Routed, name: string | undefined): Entry {
+  const [only] = entries;
+  if (entries.length === 1 && only !== undefined && (name === undefined || name === only.route.node.plan.id)) return only;
   const [first, second] = entries.filter(({ route }) => name === undefined || route.node.plan.id === name);
   // A node with several entry points: a name selects the first one.
   if (first !== undefined && (second === undefined || name !== undefined)) return first;

@@ -123,16 +123,22 @@ function directKey(route: Route, data: Data): string | undefined {
 
 /** The context of a node. Its members are computed when the node reads them. */
 class StageContext implements StoredContext {
-  readonly nodeId: string;
   readonly idempotencyKey: string | undefined;
-  readonly settings: Readonly<Record<string, unknown>>;
   readonly #attempt: Attempt;
+  readonly #node: PlannedNode;
 
-  constructor(attempt: Attempt, { id, settings }: PlannedNode, key: string | undefined) {
+  constructor(attempt: Attempt, node: PlannedNode, key: string | undefined) {
     this.#attempt = attempt;
-    this.nodeId = id;
-    this.settings = settings;
+    this.#node = node;
     this.idempotencyKey = key;
+  }
+
+  get nodeId(): string {
+    return this.#node.id;
+  }
+
+  get settings(): Readonly<Record<string, unknown>> {
+    return this.#node.settings;
   }
 
   get flowId(): string {
