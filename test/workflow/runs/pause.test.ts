@@ -99,11 +99,15 @@ onStores("pause", everyStore, (test) => {
 
   test("begins no step: neither one that is about to begin, nor a retry", async ({ scene }) => {
     const calls: string[] = [];
+    const [called, release] = [gate(), gate()];
     const failing = step(
       scene.name("failing"),
       async () => {
         calls.push("failing");
-        if (calls.length === 1) throw new Error("once");
+        if (calls.length > 1) return;
+        called.open();
+        await release.opened;
+        throw new Error("once");
       },
       { backoff: { minMs: 200, maxMs: 200 } },
     );
@@ -111,8 +115,11 @@ onStores("pause", everyStore, (test) => {
     const fresh = workflow(scene.name("fresh"), async () => await failing());
     const { store } = await scene.work();
     const run = await start(code, [], { store });
-    await until("it has failed", async () => (await story(store, run.id)).some((line) => line.startsWith("fail")));
+    await called.opened;
     expect(await run.pause()).toMatchObject({ state: "paused" });
+    // The failure is recorded during the pause, so the retry is due during the pause, however busy the machine is.
+    release.open();
+    await until("it has failed", async () => (await story(store, run.id)).some((line) => line.startsWith("fail")));
     await untilStatus(store, run.id, "paused");
     const outside = await scene.open();
     const clock = workflow(scene.name("clock"), async () => await sleep(300));
