@@ -8,7 +8,9 @@ import { plainWebhookRecord, storedAs } from "../../hooks/webhook.js";
 import { withoutLongValues } from "../../journal/aside.js";
 import { encodeEvents } from "../../journal/codec.js";
 import type { Event } from "../../journal/event.js";
+import { attributesAfter } from "../../journal/history/attributes.js";
 import { readLineage } from "../../journal/history/lineage.js";
+import { withoutRetried } from "../../journal/history/retries.js";
 import { type OpenHook, planRetry, type RetryPlan, type RetryRefusal } from "../../journal/plans/retry-plan.js";
 import { readEvents } from "../read-journal.js";
 
@@ -70,11 +72,13 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
   const chunks: { chunks?: readonly Chunk[] } = written.length > 0 ? { chunks: written } : {};
   const forget = plan.children.map(childKey);
   const before = events.findLast(({ type }) => type === "retry");
+  const attributes = attributesAfter({ events: withoutRetried(events), before: withoutRetried([...events, plan.retry]) }, run.attributes);
+  const labels = attributes === undefined ? {} : { attributes };
   const earlier = before === undefined ? {} : { deadlineSetAt: before.at };
   return {
     plan,
     expect: { creator: run.creator, status: "failed", epoch: run.epoch, seq },
-    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks, ...earlier },
+    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks, ...earlier, ...labels },
   };
 }
 
