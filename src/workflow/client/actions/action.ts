@@ -170,7 +170,7 @@ function checkSame(entry: LogEntry, { log }: { readonly log: Pick<LogEntry, "id"
   );
 }
 
-function checkActionId(id: unknown): void {
+export function checkActionId(id: unknown): void {
   try {
     checkName("key", id);
   } catch (error) {
