@@ -10,7 +10,7 @@ import { addKeys } from "./keys.js";
 import { addMigrate } from "./migrate.js";
 import { addNodes } from "./nodes.js";
 import { addRun } from "./run.js";
-import { addRuns } from "./runs.js";
+import { addRuns } from "./runs/index.js";
 import { addTrigger } from "./trigger.js";
 import { addValidate } from "./validate.js";
 
