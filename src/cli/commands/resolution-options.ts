@@ -21,7 +21,7 @@ export function addResolutionOptions(command: Command, none: "--not-applied" | "
 export function resolutionOf<Word extends "notApplied" | "free">(
   options: ResolutionOptions,
   word: Word,
-): { readonly completed: unknown } | { readonly failed: unknown } | Word {
+): { readonly completed: unknown } | { readonly failed: { readonly message: string } } | Word {
   const given = (["completed", "failed", word] as const).filter((name) => options[name] !== undefined);
   if (given.length !== 1) {
     const none = word === "free" ? "--free" : "--not-applied";
@@ -31,5 +31,5 @@ export function resolutionOf<Word extends "notApplied" | "free">(
     );
   }
   if (options.completed !== undefined) return { completed: options.completed };
-  return options.failed === undefined ? word : { failed: options.failed };
+  return options.failed === undefined ? word : { failed: { message: options.failed } };
 }

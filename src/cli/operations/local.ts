@@ -1,5 +1,6 @@
 import type { Store } from "../../core/store/store.js";
 import { requireRuns } from "../../core/store/store.js";
+import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { createRuntime, type Runtime } from "../../exports/graph.js";
 import { inspect, list } from "../../exports/index.js";
@@ -11,6 +12,7 @@ import { summaryOf } from "../../workflow/client/api.js";
 import { loadAside } from "../../workflow/journal/aside.js";
 import { actorName } from "./actor.js";
 import { countPages } from "./count-pages.js";
+import { inboxLetters, packetLetters } from "./local-letters.js";
 import type { Facts, KeyDetails, Operations, RunDetails, RunErrorText, RunRow } from "./operations.js";
 import { plain } from "./plain.js";
 
@@ -28,7 +30,7 @@ export function localOperations(store: Store): { readonly operations: Operations
     runs: {
       list: runRows,
       count: (filter) => countPages((page) => operations.runs.list({ ...filter, ...page })),
-      read: (id) => readRun(store, id),
+      read: (id, options) => readRun(store, id, options),
       journal: async (id, page) => plain(await readJournal(id, { ...page, store })) as never,
       act: async (action, id, options) => {
         const answer = await actOnRun(store, action, id, { ...requestOf(options), actor });
@@ -53,11 +55,7 @@ export function localOperations(store: Store): { readonly operations: Operations
         return plain(await (action === "release" ? keys.release : keys.erase)(store, attempted, operator)) as never;
       },
     },
-    deadLetters: {
-      list: async (query) => plain(await (await client()).deadLetters(query)) as never,
-      read: async (id) => plain(await (await client()).deadLetter(id)) as never,
-      act: async (action, id) => await (action === "retry" ? (await client()).retry(id) : (await client()).discard(id)),
-    },
+    deadLetters: (inbox) => (inbox === undefined ? packetLetters(client) : inboxLetters(store, inbox)),
     workers: async () => plain(await requireRuns(store).workers()) as never,
     log: async (query) => plain(await operate.log(store, query)) as never,
   };
@@ -71,15 +69,19 @@ function requestOf({ forkId, as, ...options }: Facts): Facts {
 
 function resolutionOf(as: unknown): unknown {
   if (typeof as !== "object" || as === null || !("failed" in as)) return as;
-  return { failed: typeof as.failed === "string" ? new Error(as.failed) : as.failed };
+  return { failed: new Error((as.failed as { readonly message: string }).message) };
 }
 
-async function readRun(store: Store, id: string): Promise<RunDetails | undefined> {
+async function readRun(store: Store, id: string, { values = false }: { readonly values?: boolean } = {}): Promise<RunDetails | undefined> {
   const run = await requireRuns(store).read(id);
   if (run === undefined) return undefined;
-  const row = plain(summaryOf(run)) as unknown as RunRow;
-  if (run.status !== "failed" || run.output === null) return row;
-  return { ...row, error: { ...row.error, ...errorText(decodeError(await loadAside(store, id, run.output))) } };
+  const { deadlineAt, status } = run;
+  const row = plain({ ...summaryOf(run), ...(deadlineAt === null ? {} : { deadlineAt: new Date(deadlineAt) }) }) as RunRow;
+  const end = run.output === null ? undefined : await loadAside(store, id, run.output);
+  const shown = values ? { args: plain(decode(await loadAside(store, id, run.input))) } : {};
+  if (end === undefined) return { ...row, ...shown };
+  if (status === "failed") return { ...row, ...shown, error: { ...row.error, ...errorText(decodeError(end)) } };
+  return { ...row, ...shown, ...(values && status === "completed" ? { result: plain(decode(end)) } : {}) };
 }
 
 /** With the causes, which often say more than the error. */

@@ -9,7 +9,8 @@ import type { ActionResult } from "../../exports/workflow/api.js";
 export interface Operations {
   readonly runs: RunOperations;
   readonly keys: KeyOperations;
-  readonly deadLetters: LetterOperations;
+  /** Of graphs and outboxes; with `inbox`, those of the inbox of this consumer. */
+  deadLetters(inbox?: string): LetterOperations;
   workers(): Promise<readonly WorkerRow[]>;
   log(query: LogQuery): Promise<readonly LogRow[]>;
 }
@@ -18,8 +19,8 @@ interface RunOperations {
   list(query: RunQuery): Promise<RunRows>;
   /** The number of runs by status. */
   count(filter: RunFilter): Promise<RunCounts>;
-  /** Undefined: not found. */
-  read(id: string): Promise<RunDetails | undefined>;
+  /** Undefined: not found. `values`: with the arguments and the result, which may be confidential. */
+  read(id: string, options?: { readonly values?: boolean }): Promise<RunDetails | undefined>;
   journal(id: string, page: { readonly after?: number; readonly limit?: number }): Promise<readonly JournalRow[]>;
   act(action: RunAction, id: string, options: ActOptions & Facts): Promise<ActionResult & Facts>;
   start(request: StartRequest): Promise<{ readonly runId: string } & Facts>;
@@ -36,7 +37,7 @@ interface KeyOperations {
   act(action: KeyAction, ref: KeyRef, options: ActOptions & Facts): Promise<{ readonly state: State; readonly repeated: boolean } & Facts>;
 }
 
-interface LetterOperations {
+export interface LetterOperations {
   list(query: LetterQuery): Promise<readonly LetterRow[]>;
   /** Undefined: not found. */
   read(id: string): Promise<LetterDetails | undefined>;
@@ -114,7 +115,11 @@ export interface RunErrorText {
 /** Numbers of runs by status. `capped`: there are more. */
 export type RunCounts = Readonly<Record<string, { readonly count: number; readonly capped: boolean }>>;
 
-export type RunDetails = RunRow;
+export interface RunDetails extends RunRow {
+  readonly deadlineAt?: string;
+  readonly args?: unknown;
+  readonly result?: unknown;
+}
 
 export interface JournalRow {
   readonly seq: number;
@@ -168,15 +173,13 @@ interface KeyAttempt {
   readonly startedAt: string;
   readonly endedAt?: string;
   readonly verdict: string;
-  readonly owner: string;
+  readonly owner?: string;
+  /** A server does not show owners, which may settle a key, but names that derive from them. */
+  readonly ownerName?: string;
   readonly note?: string | null;
 }
 
-/** `inbox`: messages of the inbox; the others are packets. */
-export type LetterKind = "graph" | "outbox" | "inbox";
-
 export interface LetterQuery {
-  readonly kind?: LetterKind;
   readonly flow?: string;
   readonly queue?: string;
   readonly limit?: number;
@@ -185,17 +188,18 @@ export interface LetterQuery {
 
 export interface LetterRow {
   readonly id: string;
+  /** The flow of a graph, `outbox:name`, or `inbox:consumer`. */
   readonly flow: string;
   readonly queue: string;
   readonly edge: string;
   readonly key?: string;
   readonly attempts: number;
   readonly deadAt: string;
-  readonly error: { readonly code: string; readonly message: string };
+  readonly error: { readonly code: string; readonly message?: string };
 }
 
 export interface LetterDetails extends LetterRow, Facts {
-  readonly payload: unknown;
+  readonly payload?: unknown;
   readonly history: readonly {
     readonly attempt: number;
     readonly at: string | number;

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { RunStatus } from "../../../core/runs/run.js";
 import { InvalidInputError, OnceflowError } from "../../../exports/index.js";
 import { bulkActionId } from "../../../operate/bulk.js";
 import { exitFound } from "../../exit-codes.js";
@@ -8,18 +7,11 @@ import { withOperations } from "../../operations/open-operations.js";
 import type { Facts, Operations } from "../../operations/operations.js";
 import { note, print, printJson } from "../../output.js";
 import { isConfirmed } from "../../terminal/ask.js";
-import { type ActionCommandOptions, actOptionsOf, addActionOptions, ifStatusOption } from "../action-options.js";
+import { actOptionsOf, addActionOptions, ifStatusOption } from "../action-options.js";
+import type { ActCommandOptions } from "./act-options.js";
 import { type RunActionSpec, runActionSpecs } from "./action-specs.js";
 import { actOnFilter } from "./bulk.js";
-import { addFilterOptions, type FilterOptions, filterOf } from "./filter-options.js";
-
-export interface ActCommandOptions extends ActionCommandOptions, FilterOptions {
-  readonly ifStatus?: RunStatus;
-  readonly all?: boolean;
-  readonly limit?: number;
-  readonly cursor?: string;
-  readonly force?: readonly string[];
-}
+import { addFilterOptions, filterOf } from "./filter-options.js";
 
 /** Adds a command for each action on runs that takes ids, or a filter. */
 export function addActions(runs: Command): void {

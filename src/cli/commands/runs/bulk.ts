@@ -6,7 +6,7 @@ import { counted, note, print, printJson, table } from "../../output.js";
 import { isConfirmed } from "../../terminal/ask.js";
 import { shellWord } from "../../terminal/shell-word.js";
 import { untilStopped } from "../../until-stopped.js";
-import type { ActCommandOptions } from "./act.js";
+import type { ActCommandOptions } from "./act-options.js";
 import type { RunActionSpec } from "./action-specs.js";
 import { filterOf } from "./filter-options.js";
 

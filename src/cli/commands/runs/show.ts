@@ -8,6 +8,7 @@ import { notFound } from "../../report-error.js";
 import { runActionNames } from "./action-specs.js";
 
 export interface ShowOptions extends TargetOptions {
+  readonly values?: boolean;
   readonly after?: number;
   readonly limit?: number;
 }
@@ -17,15 +18,16 @@ export function addShow(runs: Command): void {
     .command("show")
     .description("Show one run: its error, its journal, and what operators did to it")
     .argument("<id>", "run to show")
+    .option("--values", "also show its arguments and its result")
     .option("--after <seq>", "begin after this entry of the journal", wholeNumber(0, 1e9))
     .option("--limit <count>", "maximum number of journal entries (default: 1000)", wholeNumber(1, 1000));
   addTargetOptions(command).action((id: string, options: ShowOptions) => show(id, options));
 }
 
 export async function show(id: string, options: ShowOptions): Promise<void> {
-  const { after = 0, limit = 1000, json } = options;
+  const { after = 0, limit = 1000, values = false, json } = options;
   await withOperations(options, async ({ runs, log }) => {
-    const run = await runs.read(id);
+    const run = await runs.read(id, { values });
     if (run === undefined) throw notFound(`run ${id}`, suggestion(id));
     const journal = await runs.journal(id, { after, limit });
     const actions = await log({ runId: id, limit: actionsMax });
@@ -50,15 +52,25 @@ function nextOf(journal: readonly JournalRow[], limit: number): number | undefin
   return new Set(journal.map(({ seq }) => seq)).size === limit ? journal.at(-1)?.seq : undefined;
 }
 
-function detailsOf({ error, attributes, createdAt, startedAt, completedAt, needsPerson, unsettled, ...run }: RunDetails): string {
+function detailsOf(run: RunDetails): string {
+  const { error, attributes, createdAt, startedAt, completedAt, deadlineAt, needsPerson, unsettled, args, result } = run;
   const rows: (readonly [string, unknown])[] = [
-    ...Object.entries(run),
+    ["id", run.id],
+    ["workflow", run.workflow],
+    ["status", run.status],
+    ["trouble", run.trouble],
+    ["scope", run.scope],
+    ["parent", run.parentId],
+    ["owner", run.owner],
     ["created", timeOf(createdAt)],
     ["started", timeOf(startedAt)],
     ["ended", timeOf(completedAt)],
+    ["deadline", timeOf(deadlineAt)],
     ["unsettled", unsettled > 0 ? `${unsettled} (steps with unknown outcome)` : undefined],
     ["needs person", needsPerson ? "yes" : undefined],
     ["attributes", attributes && Object.keys(attributes).length > 0 ? JSON.stringify(attributes) : undefined],
+    ["arguments", args === undefined ? undefined : JSON.stringify(args)],
+    ["result", result === undefined ? undefined : JSON.stringify(result)],
     ...errorRows(error as Facts | undefined),
   ];
   return facts(rows.filter(([, value]) => value !== undefined && value !== null && value !== ""));
