@@ -42,6 +42,8 @@ interface Tenure {
  */
 export interface Append extends Tenure {
   readonly verb: "append";
+  /** For events. Stores ignore it. */
+  readonly workflow?: string;
   readonly seq: number;
   readonly entry: Entry;
 }
