@@ -308,6 +308,9 @@ export interface RunListQuery {
   readonly limit: number;
 }
 
+/** A run that a worker owns. */
+export type HeldRun = Pick<RunRecord, "id" | "workflow">;
+
 /** Id of a run that may have changed. Null: any run may have changed. */
 export type RunChange = string | null;
 
@@ -332,6 +335,10 @@ export interface RunBackend {
   renew(query: RenewQuery): Promise<readonly Renewed[]>;
   /** Workers with a heartbeat within the last hour, live ones first. */
   workers(): Promise<readonly WorkerRecord[]>;
+  /** Runs that this worker owns now, up to `limit`, in no order. */
+  held(owner: string, limit: number): Promise<readonly HeldRun[]>;
+  /** Names of workflows that have runs, ended ones included, in ascending order after `after`. */
+  workflows(after: string, limit: number): Promise<readonly string[]>;
   /** Removes the row of a worker that has stopped. Its runs stay as they are. */
   leave(owner: string): Promise<void>;
   /** Mail after `seq`, in order. */
