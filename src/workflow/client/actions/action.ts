@@ -219,6 +219,8 @@ function whyNot(why: ActionRefusal): string {
       return `its parent "${why.parent}" has already received the failure; retry the parent instead`;
     case "parentReads":
       return `its parent "${why.parent}" is executed right now and may have received the failure; try again when the parent waits, or retry the parent when it has ended`;
+    case "parentSetAside":
+      return `its parent "${why.parent}" is parked or diverged, and may have received the failure; deploy code that matches the parent's journal, or wake the parent, and retry the parent if it fails`;
     case "token":
       return `its hook "${why.token}" cannot be registered again: another run uses the token now; end the other hook first`;
   }
