@@ -54,6 +54,9 @@ export async function resolveStep(ref: StepRef, resolution: StepResolution): Pro
   checkActionOptions("resolveStep", ref, refNames);
   const { store: given, runId, stepId, attempt, reason } = ref;
   if (reason === undefined) throw new InvalidInputError("reason", "is missing; say how the outcome of the step is known");
+  if (typeof stepId !== "string" || stepId === "")
+    throw new InvalidInputError("stepId", "must be the id of a step, as in the run's trouble");
+  if (!Number.isInteger(attempt) || attempt < 1) throw new InvalidInputError("attempt", "must be the number of an attempt, from 1");
   const store = await readingStore(given);
   const to = await resolutionOf(resolution, store);
   const decision = { runId, stepId, attempt, to, by: newOwner(), options: ref };

@@ -7,7 +7,6 @@ import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
 import { type RunStatus, runStatuses } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
-import { renamed } from "../../../core/values/codec.js";
 import { checkStorable } from "../../../core/values/storable-text.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
 import type { InStore } from "../in-store.js";
@@ -56,8 +55,12 @@ export const handleActionNames: OptionNames<HandleActionOptions> = namesWithoutS
 export function checkActionOptions(where: string, options: ActionOptions, names: Readonly<Record<string, true>>): void {
   if (typeof options !== "object" || options === null) throw new InvalidInputError(where, "takes options");
   knownOptions(where, options, names);
-  const { dryRun } = options;
+  const { dryRun, actionId, actor, reason, ifStatus } = options;
   if (dryRun !== undefined && typeof dryRun !== "boolean") throw new InvalidInputError("dryRun", "must be true or false");
+  if (actionId !== undefined) checkActionId(actionId);
+  if (actor !== undefined) checkText("actor", actor);
+  if (reason !== undefined) checkText("reason", reason);
+  if (ifStatus !== undefined) oneOf("ifStatus", ifStatus, runStatuses);
 }
 
 /** An action that was decided on a state of its run. */
@@ -171,11 +174,7 @@ function checkSame(entry: LogEntry, { log }: { readonly log: Pick<LogEntry, "id"
 }
 
 function checkActionId(id: unknown): void {
-  try {
-    checkName("key", id);
-  } catch (error) {
-    throw renamed("actionId", error);
-  }
+  checkName("actionId", id);
 }
 
 export function checkText(what: string, text: unknown): void {

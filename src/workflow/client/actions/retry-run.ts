@@ -64,7 +64,7 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
  * Refusals from which follows that another call has retried the child meanwhile: it runs, or has ended in another way, or has failed anew and reported that to the
  * parent. The parent was retried, and gets whatever end the child has, also if the child was deleted.
  */
-const wasRetried: ReadonlySet<string> = new Set(["notFailed", "parentTook", "parentReads"]);
+const wasRetried: ReadonlySet<string> = new Set(["notFailed", "parentTook", "parentReads", "parentSetAside"]);
 
 async function retryChild(child: string, result: RetryResult, options: RetryOptions): Promise<void> {
   try {
