@@ -48,3 +48,8 @@ export function listScope(caller: ApiCaller, scope: string | undefined): string 
   if (scopes.length > 1) throw new ApiProblem("SCOPE_MISSING");
   return only;
 }
+
+/** For what belongs to no scope: workers, packets and flows. */
+export function requireAllScopes({ scopes }: ApiCaller): void {
+  if (scopes !== "*") throw new ApiProblem("SCOPE_REFUSED", "this belongs to no scope; it needs a caller with all scopes");
+}

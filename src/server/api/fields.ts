@@ -1,5 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { inShort } from "../../core/errors/in-short.js";
+import { knownOptions } from "../../core/errors/known-options.js";
+import { type AttributeValue, checkAttribute } from "../../core/values/attributes.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 
@@ -121,4 +123,26 @@ export function either<A, B>(about: string, one: Field<A>, other: Field<B>, prob
     throw new InvalidInputError(name, problem);
   };
   return { about, schema: { anyOf: [one.schema, other.schema] }, required: true, read, ofText: (given) => given };
+}
+
+/** Name and value of an attribute. In a query: as JSON. */
+export function attributeField(about: string): Field<{ readonly name: string; readonly value: AttributeValue }, true> {
+  const of = members(about);
+  const read = (given: unknown, name: string) => {
+    const found = of.read(given, name);
+    knownOptions(name, found, { name: true, value: true });
+    const { name: attribute, value } = found;
+    if (typeof attribute !== "string") throw new InvalidInputError(name, "must have a name");
+    checkAttribute(name, attribute, value);
+    return { name: attribute, value };
+  };
+  const ofText = (given: string): unknown => {
+    try {
+      return JSON.parse(given) as unknown;
+    } catch {
+      return given;
+    }
+  };
+  const schema = { type: "object", properties: { name: { type: "string" }, value: { type: ["string", "number", "boolean"] } } };
+  return { about, schema, required: true, read, ofText };
 }

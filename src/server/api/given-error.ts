@@ -5,8 +5,9 @@ import { storable } from "../../core/values/storable-text.js";
 
 const charsMax = 4096;
 
-/** An error that a client reports: { name, message, code }. */
+/** An error that a client reports: { name, message, code }, or its message only. */
 export function givenError(field: string, given: unknown): Error {
+  if (typeof given === "string") return new Error(textOf(field, given));
   if (!isPlainObject(given)) throw new InvalidInputError(field, "must be { name, message, code }");
   knownOptions(field, given as object, { name: true, message: true, code: true });
   const { name = "Error", message, code } = given as Readonly<Record<string, unknown>>;

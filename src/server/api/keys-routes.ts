@@ -123,7 +123,7 @@ function resolutionOf(as: string | Readonly<Record<string, unknown>>): keys.KeyR
 
 /** The owner of an attempt may settle it, so lists have a name that is derived from it. The fingerprint is a hash of the input, which can be guessed. */
 function summaryFor(caller: ApiCaller, { owner, fingerprint, ...rest }: RecordSummary): object {
-  return { ...rest, ownerName: ownerName(owner), ...(hasRole(caller, "values") && fingerprint !== undefined ? { fingerprint } : {}) };
+  return { ...rest, owner: ownerName(owner), ...(hasRole(caller, "values") && fingerprint !== undefined ? { fingerprint } : {}) };
 }
 
 function detailsFor(caller: Call["caller"], { value, error, attempts, audit, ...summary }: Inspection): object {
@@ -134,11 +134,11 @@ function detailsFor(caller: Call["caller"], { value, error, attempts, audit, ...
     ...(error === undefined ? {} : { error: errorFor(caller, error) }),
     attempts: attempts.map(({ owner, startedAt, endedAt, note, ...entry }) => ({
       ...entry,
-      ownerName: ownerName(owner),
+      owner: ownerName(owner),
       startedAt: new Date(startedAt),
       ...(endedAt === null ? {} : { endedAt: new Date(endedAt) }),
       ...(note === null ? {} : { note }),
     })),
-    refusals: audit.map(({ answer, attempt, at, owner }) => ({ answer, attempt, at: new Date(at), ownerName: ownerName(owner) })),
+    refusals: audit.map(({ answer, attempt, at, owner }) => ({ answer, attempt, at: new Date(at), owner: ownerName(owner) })),
   };
 }

@@ -1,3 +1,4 @@
+import { EncryptionError } from "../../core/errors/errors.js";
 import { sha256 } from "../../core/values/canonical.js";
 import { jsonDepthMax } from "../../core/values/json-depth.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
@@ -21,9 +22,10 @@ export function errorFor(caller: ApiCaller, error: Error): Members {
   };
 }
 
-/** A name that is the same for the same owner, and of which the owner's token cannot be computed. */
+/** Host and process of an owner, or where it comes from, and a hash: it is the same for the same owner, and the owner's token cannot be computed from it. */
 export function ownerName(owner: string): string {
-  return `owner-${sha256(owner).slice(0, 12)}`;
+  const known = /^(api|operator) /.exec(owner)?.[1] ?? /^([\w.-]{1,255}:\d{1,10}):/.exec(owner)?.[1] ?? "owner";
+  return `${known} ${sha256(owner).slice(0, 12)}`;
 }
 
 /** The value as JSON. What JSON has no form for is shown as text (numbers, dates, bytes) or as arrays (Map, Set). */
@@ -61,4 +63,14 @@ function showObject(value: object, above: readonly unknown[]): unknown {
   // fromEntries defines members: one called "__proto__" stays a member.
   if (isPlainObject(value)) return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, show(member, inside)]));
   return String(value);
+}
+
+/** A stored value may need a class or a function that this process does not have: the rest of the answer must still be readable. */
+export function readValue(read: () => unknown): unknown {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof EncryptionError) throw error;
+    return `[cannot be read by this server: ${error instanceof Error ? error.name : typeof error}]`;
+  }
 }
