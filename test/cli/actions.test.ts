@@ -153,7 +153,7 @@ onStoresInTurn("the command line acts on a run", ["sqlite"], (test) => {
       const { where } = await wayTo(way, scene, store);
       const started = await command("runs", "start", "order", '["o-1"]', "--id", "o-1", ...where);
       expect(started).toMatchObject({ code: 0, out: "o-1\n" });
-      expect(await command("runs", "start", "order", '["o-2"]', "--id", "o-1", ...where)).toMatchObject({ code: 2 });
+      expect(await command("runs", "start", "order", '["o-2"]', "--id", "o-1", ...where)).toMatchObject({ code: 1, out: "" });
       expect(await command("runs", "start", "order", "{}", ...where)).toMatchObject({
         code: 2,
         err: expect.stringMatching(/^args: must be/) as string,
