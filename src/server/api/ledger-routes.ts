@@ -114,6 +114,7 @@ export const ledgerRoutes: readonly Route[] = [
       owner: ownerField,
       attempt: attemptField,
       completed: optional(json("The result")),
+      kept: optional(flag("False, beside completed: the result cannot be stored; replays say so instead of returning null")),
       failed: optional(members("The error: { name, message, code }")),
       free: optional(flag("True: the effect did not happen, or may safely happen again")),
       unknown: optional(flag("True: it is not known whether the effect happened")),
@@ -209,6 +210,7 @@ function leaseLost(id: RecordId, attempt: number): ApiProblem {
 
 interface Ends {
   readonly completed?: unknown;
+  readonly kept?: boolean;
   readonly failed?: Readonly<Record<string, unknown>>;
   readonly free?: boolean;
   readonly unknown?: boolean;
@@ -221,7 +223,8 @@ async function settlementOf(store: Call["store"], input: Ends): Promise<Settleme
   const given = ends.filter((end) => Object.hasOwn(input, end) && input[end] !== (end === "completed" ? undefined : false));
   const [end] = given;
   if (end === undefined || given.length > 1) throw new InvalidInputError("settle", `needs one of ${ends.join(", ")}`);
-  if (end === "completed") return { state: "completed", outcome: await encodeResult(store, input.completed) };
+  if (input.kept !== undefined && end !== "completed") throw new InvalidInputError("kept", "is for completed only");
+  if (end === "completed") return { state: "completed", outcome: input.kept === false ? null : await encodeResult(store, input.completed) };
   if (end === "failed") return { state: "failed", outcome: encodeError(givenError("failed", input.failed ?? {})) };
   return { state: end };
 }
