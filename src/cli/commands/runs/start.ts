@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Attributes } from "../../../core/values/attributes.js";
 import { InvalidInputError } from "../../../exports/index.js";
+import { RunMismatchError } from "../../../exports/workflow/errors.js";
 import { addTargetOptions, type TargetOptions, withOperations } from "../../operations/open-operations.js";
 
 import { note, print, printJson } from "../../output.js";
@@ -49,13 +50,9 @@ async function startRun(workflow: string, argument: string | undefined, options:
   const given = members({ id, scope, attributes: found, timeoutMs: timeout });
   await withOperations(options, async ({ runs }) => {
     const answer = await runs.start({ workflow, args, ...given });
+    if (answer["mismatch"] === true) throw new RunMismatchError(answer.runId);
     if (json) printJson(answer);
     else print(answer.runId);
-    if (answer["mismatch"] === true)
-      throw new InvalidInputError(
-        "id",
-        `"${answer.runId}" is in use by a run with other arguments or another workflow; nothing was started`,
-      );
     if (!json) note(`onceflow runs watch ${answer.runId} shows how it goes on`);
   });
 }
