@@ -205,8 +205,12 @@ export type ActionChange =
       /** Keys of mail that has been consumed and is to come again: the ends of children that are retried, too. */
       readonly forget?: readonly string[];
       readonly chunks?: readonly Chunk[];
+      /** Chunks of steps that the continued run forgets. */
+      readonly voids?: readonly Voided[];
       /** When the deadline of the run was set, if an earlier "reopen" has set it. Default: when the run was created. */
       readonly deadlineSetAt?: number;
+      /** How long after its deadline the code may clean up. Default: as long as before, which a cancellation may have shortened. */
+      readonly cleanupMs?: number;
     }
   /** Removes an ended run without unknown steps, with everything that belongs to it except the operator log. Its id can be used again. */
   | { readonly kind: "remove" }
@@ -243,11 +247,11 @@ export type RunAnswer =
 
 /**
  * unsettled: the outcome of a step is unknown. parentTook: the parent has read the failure. parentReads: a worker has the parent in memory
- * and may have read the failure. token: another hook has the token. alreadySent: other mail has the same key. running: the run has not ended.
+ * and may have read the failure. parentSetAside: the parent is parked or diverged, and its mail is marked as read. token: another hook has the token. alreadySent: other mail has the same key. running: the run has not ended.
  */
 export type ActionRefusal =
   | { readonly because: "unsettled" | "alreadySent" | "running" }
-  | { readonly because: "parentTook" | "parentReads"; readonly parent: string }
+  | { readonly because: "parentTook" | "parentReads" | "parentSetAside"; readonly parent: string }
   | { readonly because: "token"; readonly token: string };
 
 export type RunAnswerKind = RunAnswer["kind"];
