@@ -180,13 +180,15 @@ function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[]
 }
 
 const namesWarned = new Set<string>();
+/** The names come from callers, for example of an HTTP API. */
+const namesWarnedMax = 1000;
 
 /** Finds a workflow by its name or a former name. Warns if this process does not define it. */
 function workflowById(id: unknown): Renamed {
   if (typeof id !== "string") throw new InvalidInputError("workflowId", "must be a string: the stored name of a workflow");
   checkWorkflowName("workflowId", id);
   const defined = definedWorkflows().get(presentName("workflow", id));
-  if (defined === undefined && mayExecuteRuns() && !namesWarned.has(id)) {
+  if (defined === undefined && mayExecuteRuns() && !namesWarned.has(id) && namesWarned.size < namesWarnedMax) {
     namesWarned.add(id);
     process.emitWarning(
       `[onceflow] workflow "${id}" is started by its id but is not defined in this process; its runs stay pending until a worker that has the workflow claims them. ` +

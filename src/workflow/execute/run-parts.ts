@@ -176,14 +176,19 @@ export abstract class RunParts {
     if (this.#timeoutMs !== undefined) this.deadlineAt = now + this.#timeoutMs;
   }
 
+  /** The mail was sent before the last retry of the run. */
+  isBeforeRetry(mail: Mail): boolean {
+    return this.history.isBeforeRetry(mail);
+  }
+
+  isKeptByRetry(request: string): boolean {
+    return this.history.isKeptByRetry(request);
+  }
+
   /** Made when the code sets attributes: the first change takes them from the journal before it takes itself from there. */
   get attributes(): RunAttributes {
     this.#attributes ??= new RunAttributes(this, initialAttributes(this.history.requests.values(), this.storedAttributes));
     return this.#attributes;
-  }
-
-  get retriedAt(): number {
-    return this.history.retriedAt;
   }
 
   get seed(): string {
