@@ -9,7 +9,7 @@ import { countRuns, listRuns } from "../../src/stores/sqlite/runs/search.js";
 import { effort } from "../kit/effort.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
 import { database, direct, ownPostgres, server } from "../stores/postgres/own-postgres.js";
-import { allSearches, fillPostgres, fillSqlite } from "./many-runs.js";
+import { allSearches, fillPostgres, fillSqlite } from "../programs/many-runs.js";
 
 ownPostgres();
 
@@ -80,7 +80,7 @@ function scansOf(node: PlanNode): string[] {
 describe.skipIf(!server.ok)("on PostgreSQL", () => {
   test("every search and every count reads no more rows than its pages have", async () => {
     await (await postgresBackend({ url: database.url, schema: "plans" })).close();
-    // As the connections of the store: backend.ts.
+    // As the connections for searches: runs/runs.ts.
     await direct.query("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off");
     await direct.query(`${fillPostgres("plans", count)}; ANALYZE plans.runs; ANALYZE plans.run_attributes`);
     const found: { what: string; rows: number; scans: string[] }[] = [];

@@ -39,7 +39,7 @@ const queryMsMax = 15_000;
  * Statements are planned once for any number of operations, and never as a scan of a table; the wait for a lock is
  * limited. Set only on the store's own connections, or in its own transactions if there is a pooler.
  */
-const settings = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", enable_bitmapscan: "off", lock_timeout: 5000, jit: "off" };
+const settings = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", lock_timeout: 5000, jit: "off" };
 
 /** Statements of runs and packets join a few rows with a table: always by index lookups, whatever the statistics say. */
 const probesOnly = { enable_hashjoin: "off", enable_mergejoin: "off" };

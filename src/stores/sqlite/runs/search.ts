@@ -189,19 +189,22 @@ function pairsOf(
   path: "listed" | "ended",
   { scope, workflow, status }: RunFilter,
 ): { workflow: string; status: RunStatus }[] {
+  if (workflow !== undefined && status !== undefined) return [{ workflow, status }];
   const index = `onceflow_runs_${scope === undefined ? "" : "scope_"}${path}`;
   const fixed = [
     ...(scope === undefined ? [] : ["r.scope = ?1", "r.scope <> ''"]),
     ...(path === "ended" ? ["r.ended_at IS NOT NULL"] : []),
     ...(workflow === undefined ? [] : ["r.workflow = ?2"]),
   ];
-  // The plus takes the type of the column away: otherwise SQLite would use the index for the first of the two columns only.
   const first = (more: string) =>
-    `SELECT r.no FROM onceflow_runs r INDEXED BY ${index} WHERE ${[...fixed, more].join(" AND ")} ORDER BY r.workflow, r.status LIMIT 1`;
+    `(SELECT r.no FROM onceflow_runs r INDEXED BY ${index} WHERE ${[...fixed, more].join(" AND ")} ORDER BY r.workflow, r.status LIMIT 1)`;
+  // Two comparisons of one column each: SQLite uses the index for only the first column of a comparison of rows.
+  const nextStatus = first("r.workflow = x.workflow AND r.status > x.status");
+  const next = workflow === undefined ? `coalesce(${nextStatus}, ${first("r.workflow > x.workflow")})` : nextStatus;
   const text = `WITH RECURSIVE pairs(no) AS (
-    SELECT (${first("true")})
+    SELECT ${first("true")}
     UNION ALL
-    SELECT (${first("(r.workflow, r.status) > (+x.workflow, +x.status)")}) FROM pairs p CROSS JOIN onceflow_runs x WHERE x.no = p.no)
+    SELECT ${next} FROM pairs p CROSS JOIN onceflow_runs x WHERE x.no = p.no)
     SELECT x.workflow, x.status FROM pairs p CROSS JOIN onceflow_runs x WHERE x.no = p.no AND ?1 IS ?1 AND ?2 IS ?2`;
   const found = sql(text).all(scope ?? null, workflow ?? null) as { workflow: string; status: RunStatus }[];
   return status === undefined ? found : found.filter((pair) => pair.status === status);
