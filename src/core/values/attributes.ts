@@ -23,12 +23,16 @@ export function checkAttributes(field: string, attributes: unknown): asserts att
 /** Throws InvalidInputError unless every store can keep this attribute. */
 export function checkAttribute(field: string, name: string, value: unknown): asserts value is AttributeValue {
   if (!namePattern.test(name))
-    throw new InvalidInputError(field, `has the name ${JSON.stringify(name)}; a name begins with a letter and has up to 64 of A-Z a-z 0-9 _ . -`);
+    throw new InvalidInputError(
+      field,
+      `has the name ${JSON.stringify(name)}; a name begins with a letter and has up to 64 of A-Z a-z 0-9 _ . -`,
+    );
   const at = `${field}.${name}`;
   if (typeof value === "boolean" || (typeof value === "number" && Number.isFinite(value))) return;
   if (typeof value !== "string") throw new InvalidInputError(at, "must be a string, a finite number, true or false");
   checkStorable(at, value);
-  if (Buffer.byteLength(value) > valueBytesMax) throw new InvalidInputError(at, `is longer than the ${valueBytesMax} bytes that are allowed`);
+  if (Buffer.byteLength(value) > valueBytesMax)
+    throw new InvalidInputError(at, `is longer than the ${valueBytesMax} bytes that are allowed`);
 }
 
 /** The stored form of a value. Equal values of one type have equal texts, so that a store compares texts. */
