@@ -16,6 +16,11 @@ const restricted = {
 };
 const reaching = { tables: [], columns: { packets: ["reach"] }, indexes: ["packets_reach"] };
 const logging = { tables: ["operator_log"], columns: { runs: ["deadline_at", "stop_at"] }, indexes: ["runs_stop"] };
+const history = {
+  tables: ["deliveries", "execution_attributes"],
+  columns: { executions: ["scope", "attributes"] },
+  indexes: ["executions_scope"],
+};
 
 const sqliteAdded: readonly Added[] = [
   { version: 4, tables: ["chunks"] },
@@ -24,6 +29,7 @@ const sqliteAdded: readonly Added[] = [
   { version: 7, ...restricted },
   { version: 8, ...reaching },
   { version: 9, ...logging },
+  { version: 10, ...history },
 ];
 
 const postgresAdded: readonly Added[] = [
@@ -32,10 +38,11 @@ const postgresAdded: readonly Added[] = [
   { version: 6, ...restricted },
   { version: 7, ...reaching },
   { version: 8, ...logging },
+  { version: 9, ...history },
 ];
 
 /** The newest version that the tests know, and the oldest version to which they downgrade a database. */
-export const versions = { sqlite: 9, postgres: 8, oldest: 2 } as const;
+export const versions = { sqlite: 10, postgres: 9, oldest: 2 } as const;
 
 /** Downgrades the schema of a database to `version`. Data of tables and columns that existed then is kept. */
 export function olderSqlite(database: { exec(sql: string): unknown }, version: number): void {
