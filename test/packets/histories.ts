@@ -166,7 +166,7 @@ export class Operations {
       packets: to.kind === "done" ? (packets as readonly Made[]).map((each) => this.packet(each, own)) : [],
       outputs,
       ...(entriesMax !== undefined && {
-        entry: { startedAt: packet.no, ms: 1, code: to.kind === "done" ? null : "C", joined: [], details: payload, entriesMax },
+        entry: { node: "n", startedAt: packet.no, ms: 1, code: to.kind === "done" ? null : "C", joined: [], details: payload, entriesMax },
       }),
     };
   }

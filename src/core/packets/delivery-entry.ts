@@ -7,6 +7,8 @@ export interface DeliveryEntry {
   readonly packet: number;
   /** The queue that the packet was delivered from. */
   readonly queue: string;
+  /** The node that it was delivered to. */
+  readonly node: string;
   readonly attempt: number;
   readonly verdict: DeliveryVerdict;
   /** When the delivery ended: the time of the commit (store clock, ms). */
@@ -26,15 +28,16 @@ export interface DeliveryEntry {
 
 /**
  * - completed: the node returned
+ * - duplicate: the node was not called, because the key was completed. Only for packets in memory: for others the execution has a note
  * - retry: the node failed, and the packet is delivered again
  * - dead, dropped: it failed for good, and the packet is a dead letter, or was removed because its edge has none
  * - skipped, restarted: the recovery of the edge ended the packet without a call of the node
  * - full: the history has no room for this delivery and those that follow
  */
-export type DeliveryVerdict = "completed" | "retry" | "dead" | "dropped" | "skipped" | "restarted" | "full";
+export type DeliveryVerdict = "completed" | "duplicate" | "retry" | "dead" | "dropped" | "skipped" | "restarted" | "full";
 
 /** What a worker adds to the settle of a delivery whose history is kept. */
-export interface NewDeliveryEntry extends Pick<DeliveryEntry, "startedAt" | "ms" | "code" | "joined" | "details"> {
+export interface NewDeliveryEntry extends Pick<DeliveryEntry, "node" | "startedAt" | "ms" | "code" | "joined" | "details"> {
   /** Maximum number of entries of the execution. The entry after the last one says that the history is full. */
   readonly entriesMax: number;
   /** For a packet in the memory of its process, which the store knows only by a mark: what the mark does not say. */

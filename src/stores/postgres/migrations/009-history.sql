@@ -5,6 +5,7 @@ CREATE TABLE :"schema".deliveries (
   packet bigint NOT NULL,
   attempt int NOT NULL,
   queue text COLLATE "C" NOT NULL,
+  node text NOT NULL,
   verdict text NOT NULL,
   at bigint NOT NULL,
   started_at bigint NOT NULL,

@@ -8,6 +8,7 @@ export const entryColumns: Columns = [
   ["packet", "bigint"],
   ["attempt", "int"],
   ["queue", "text"],
+  ["node", "text"],
   ["verdict", "text"],
   ["at", "bigint"],
   ["started_at", "bigint"],
@@ -19,8 +20,8 @@ export const entryColumns: Columns = [
 ];
 
 export function entryValues(entry: EntryToWrite): Scalar[] {
-  const { execution, packet, attempt, queue, verdict, at, startedAt, ms, code, details, entriesMax } = entry;
-  return [execution, packet, attempt, queue, verdict, at, startedAt, ms, code, linksText(entry), details, entriesMax];
+  const { execution, packet, attempt, queue, node, verdict, at, startedAt, ms, code, details, entriesMax } = entry;
+  return [execution, packet, attempt, queue, node, verdict, at, startedAt, ms, code, linksText(entry), details, entriesMax];
 }
 
 /**
@@ -30,8 +31,8 @@ export function entryValues(entry: EntryToWrite): Scalar[] {
 export function insertEntries(rows: string): string {
   const unlessFull = (column: string) => `CASE WHEN a.nth > a.entries_max THEN NULL ELSE a.${column} END`;
   const count = "(SELECT count(*) FROM $schema.deliveries d WHERE d.execution = a.execution)";
-  return `INSERT INTO $schema.deliveries (execution, packet, attempt, queue, verdict, at, started_at, ms, code, links, details)
-  SELECT a.execution, a.packet, a.attempt, a.queue, CASE WHEN a.nth > a.entries_max THEN 'full' ELSE a.verdict END, a.at, a.started_at, a.ms,
+  return `INSERT INTO $schema.deliveries (execution, packet, attempt, queue, node, verdict, at, started_at, ms, code, links, details)
+  SELECT a.execution, a.packet, a.attempt, a.queue, a.node, CASE WHEN a.nth > a.entries_max THEN 'full' ELSE a.verdict END, a.at, a.started_at, a.ms,
     ${["code", "links", "details"].map(unlessFull).join(", ")}
   FROM (SELECT a.*, row_number() OVER (PARTITION BY a.execution ORDER BY a.ord) + ${count} AS nth FROM ${rows}) a
   WHERE a.nth <= a.entries_max + 1 AND EXISTS (SELECT FROM $schema.executions e WHERE e.no = a.execution)
@@ -70,6 +71,7 @@ function toEntry({
   packet,
   attempt,
   queue,
+  node,
   verdict,
   at,
   started_at: startedAt,
@@ -78,5 +80,5 @@ function toEntry({
   links,
   details,
 }: EntryJson): DeliveryEntry {
-  return { execution, packet, queue, attempt, verdict, at, startedAt, ms, code, ...linksIn(links), details };
+  return { execution, packet, queue, node, attempt, verdict, at, startedAt, ms, code, ...linksIn(links), details };
 }

@@ -4,9 +4,9 @@ import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
 import { text } from "../runs/row.js";
 
-const selected = `execution, packet, queue, attempt, verdict, at, started_at AS "startedAt", ms, code, links, details`;
-const insert = `INSERT INTO onceflow_deliveries (execution, packet, queue, attempt, verdict, at, started_at, ms, code, links, details)
-  SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)`;
+const selected = `execution, packet, queue, node, attempt, verdict, at, started_at AS "startedAt", ms, code, links, details`;
+const insert = `INSERT INTO onceflow_deliveries (execution, packet, queue, node, attempt, verdict, at, started_at, ms, code, links, details)
+  SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)`;
 const countEntries = "SELECT count(*) AS count FROM onceflow_deliveries WHERE execution = ?";
 
 type Row = Omit<DeliveryEntry, "sent" | "joined"> & { readonly links: string | null };
@@ -15,8 +15,21 @@ export function insertEntry(sql: Prepared, entry: EntryToWrite): void {
   const { count } = sql(countEntries).get(entry.execution) as { count: number };
   if (count > entry.entriesMax) return;
   const written = count < entry.entriesMax ? entry : fullEntry(entry);
-  const { execution, packet, queue, attempt, verdict, at, startedAt, ms, code, details } = written;
-  const values = [execution, packet, text(queue), attempt, verdict, at, startedAt, ms, text(code), linksText(written), text(details)];
+  const { execution, packet, queue, node, attempt, verdict, at, startedAt, ms, code, details } = written;
+  const values = [
+    execution,
+    packet,
+    text(queue),
+    text(node),
+    attempt,
+    verdict,
+    at,
+    startedAt,
+    ms,
+    text(code),
+    linksText(written),
+    text(details),
+  ];
   sql(insert).run(...values, execution);
 }
 
@@ -42,6 +55,6 @@ export function listDeliveries(sql: Prepared, { execution, packets, after, limit
 }
 
 function toEntry(found: unknown): DeliveryEntry {
-  const { execution, packet, queue, attempt, verdict, at, startedAt, ms, code, links, details } = found as Row;
-  return { execution, packet, queue, attempt, verdict, at, startedAt, ms, code, ...linksIn(links), details };
+  const { execution, packet, queue, node, attempt, verdict, at, startedAt, ms, code, links, details } = found as Row;
+  return { execution, packet, queue, node, attempt, verdict, at, startedAt, ms, code, ...linksIn(links), details };
 }

@@ -8,6 +8,7 @@ import { handOf, packetCase, reach, timeOf, unchanged } from "./packet-case.js";
 import { dead, done, expectAnswer, Hand, kept, keyOf, release, retry, submit } from "./packet-operations.js";
 
 const entry: NewDeliveryEntry = {
+  node: "Charge",
   startedAt: 1_700_000_000_000,
   ms: 12,
   code: null,
@@ -26,9 +27,9 @@ async function settled(hand: Hand, packet: PacketRecord, to: PacketOutcome, fiel
 async function entriesOf(hand: Hand, execution: number): Promise<DeliveryEntry[]> {
   const entries = await hand.store.packets.deliveries({ execution, limit: 1000 });
   return entries.map(
-    ({ packet, queue, attempt, verdict, at, startedAt, ms, code, sent, joined, details }) =>
+    ({ packet, queue, node, attempt, verdict, at, startedAt, ms, code, sent, joined, details }) =>
       JSON.parse(
-        JSON.stringify({ execution, packet, queue, attempt, verdict, at, startedAt, ms, code, sent, joined, details }),
+        JSON.stringify({ execution, packet, queue, node, attempt, verdict, at, startedAt, ms, code, sent, joined, details }),
       ) as DeliveryEntry,
   );
 }
