@@ -43,7 +43,7 @@ const tokenCharsMin = 16;
 
 export function checkAppOptions(options: AppOptions): AppPolicy {
   const { token, bodyBytesMax = 1024 * 1024, waitMsMax = 60_000, listenersMax = 100, eventsMax = 1000, heartbeatMs = 15_000 } = options;
-  const { signal = new AbortController().signal, onError = warn, env = process.env } = options;
+  const { signal = new AbortController().signal, onError = warnOfError, env = process.env } = options;
   if (token !== undefined) checkToken(token);
   whole("bodyBytesMax", bodyBytesMax, 1, 1024 * 1024 * 1024);
   whole("listenersMax", listenersMax, 0, 100_000);
@@ -59,7 +59,7 @@ function checkToken(token: unknown): void {
   throw new InvalidInputError("token", `must be ${tokenCharsMin} or more printable ASCII characters without spaces`);
 }
 
-function warn(error: unknown): void {
+export function warnOfError(error: unknown): void {
   const what = error instanceof Error ? error.message : String(error);
   process.emitWarning(`[onceflow] a request failed with an unexpected error: ${what}`, {
     type: "OnceflowWarning",

@@ -42,6 +42,8 @@ interface Tenure {
  */
 export interface Append extends Tenure {
   readonly verb: "append";
+  /** For events. Stores ignore it. */
+  readonly workflow?: string;
   readonly seq: number;
   readonly entry: Entry;
 }
@@ -203,8 +205,12 @@ export type ActionChange =
       /** Keys of mail that has been consumed and is to come again: the ends of children that are retried, too. */
       readonly forget?: readonly string[];
       readonly chunks?: readonly Chunk[];
+      /** Chunks of steps that the continued run forgets. */
+      readonly voids?: readonly Voided[];
       /** When the deadline of the run was set, if an earlier "reopen" has set it. Default: when the run was created. */
       readonly deadlineSetAt?: number;
+      /** How long after its deadline the code may clean up. Default: as long as before, which a cancellation may have shortened. */
+      readonly cleanupMs?: number;
     }
   /** Removes an ended run without unknown steps, with everything that belongs to it except the operator log. Its id can be used again. */
   | { readonly kind: "remove" }
@@ -241,11 +247,11 @@ export type RunAnswer =
 
 /**
  * unsettled: the outcome of a step is unknown. parentTook: the parent has read the failure. parentReads: a worker has the parent in memory
- * and may have read the failure. token: another hook has the token. alreadySent: other mail has the same key. running: the run has not ended.
+ * and may have read the failure. parentSetAside: the parent is parked or diverged, and its mail is marked as read. token: another hook has the token. alreadySent: other mail has the same key. running: the run has not ended.
  */
 export type ActionRefusal =
   | { readonly because: "unsettled" | "alreadySent" | "running" }
-  | { readonly because: "parentTook" | "parentReads"; readonly parent: string }
+  | { readonly because: "parentTook" | "parentReads" | "parentSetAside"; readonly parent: string }
   | { readonly because: "token"; readonly token: string };
 
 export type RunAnswerKind = RunAnswer["kind"];
@@ -306,6 +312,9 @@ export interface RunListQuery {
   readonly limit: number;
 }
 
+/** A run that a worker owns. */
+export type HeldRun = Pick<RunRecord, "id" | "workflow">;
+
 /** Id of a run that may have changed. Null: any run may have changed. */
 export type RunChange = string | null;
 
@@ -330,6 +339,10 @@ export interface RunBackend {
   renew(query: RenewQuery): Promise<readonly Renewed[]>;
   /** Workers with a heartbeat within the last hour, live ones first. */
   workers(): Promise<readonly WorkerRecord[]>;
+  /** Runs that this worker owns now, up to `limit`, in no order. */
+  held(owner: string, limit: number): Promise<readonly HeldRun[]>;
+  /** Names of workflows that have runs, ended ones included, in ascending order after `after`. */
+  workflows(after: string, limit: number): Promise<readonly string[]>;
   /** Removes the row of a worker that has stopped. Its runs stay as they are. */
   leave(owner: string): Promise<void>;
   /** Mail after `seq`, in order. */

@@ -117,6 +117,11 @@ export interface Mail {
  */
 export type MailKind = "hook" | "cancel" | "wake" | "child" | "resolve" | "pause" | "resume" | "withdrawn";
 
+/** The mail of such a run is marked as consumed, although its code may not have received it. */
+export function isSetAside(status: RunStatus): boolean {
+  return status === "parked" || status === "diverged";
+}
+
 const wakingPaused: ReadonlySet<MailKind> = new Set(["cancel", "resume"]);
 
 /** Whether mail of this kind makes a run without an owner due. Mail for a paused run waits until it is resumed. Mirrored by PostgreSQL's statement for mail. */

@@ -23,12 +23,20 @@ export {
 } from "../../workflow/client/api.js";
 export type { CancelOptions, CancelResult } from "../../workflow/client/cancel-run.js";
 export type { InStore } from "../../workflow/client/in-store.js";
+export { type ListWorkersOptions, listWorkers, type WorkerSummary } from "../../workflow/client/list-workers.js";
 export type { PauseOptions, PauseResult } from "../../workflow/client/pause-run.js";
 export { type JournalItem, type JournalOptions, readAttempts, readJournal, type StepAttempt } from "../../workflow/client/read-journal.js";
 export { resolveStep, type StepRef, type StepResolution } from "../../workflow/client/resolve-step.js";
-export type { Run, RunSleep, WakeOptions } from "../../workflow/client/run-handle.js";
+export type { Run } from "../../workflow/client/run-handle.js";
+export {
+  type RunsWithoutWorkerOptions,
+  type RunWithoutWorker,
+  type RunWithoutWorkerPage,
+  runsWithoutWorker,
+} from "../../workflow/client/runs-without-worker.js";
 export { type StartOptions, type StartRequest, start, type WorkflowById } from "../../workflow/client/start.js";
 export type { StopSleepOptions, StopSleepResult } from "../../workflow/client/stop-sleep.js";
+export type { RunSleep, WakeOptions } from "../../workflow/client/wake-run.js";
 export {
   type ResumeWebhookOptions,
   resumeWebhook,

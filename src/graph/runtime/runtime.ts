@@ -118,7 +118,7 @@ export class Runtime {
     this.#closeNodes = closeNodes;
     this.#flows = flows;
     this.#options = options;
-    this.#reporter = new EventReporter(this.#counters, this.#listeners);
+    this.#reporter = new EventReporter(store.name, this.#counters, this.#listeners);
     this.#worker = new PacketWorker(store, new RouteTable(flows), options, this.#reporter);
     const { sender, states, memoryQueues } = this.#worker;
     this.#triggerContext = { store, sender, states, memoryQueues, options, reporter: this.#reporter };

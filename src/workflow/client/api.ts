@@ -184,7 +184,7 @@ function positionOf(cursor: string): { createdAt: number; id: string } {
   return { createdAt: Number(at), id };
 }
 
-function summaryOf(run: RunRecord): RunSummary {
+export function summaryOf(run: RunRecord): RunSummary {
   const date = (at: number | null) => (at === null ? undefined : new Date(at));
   return {
     id: run.id,

@@ -45,6 +45,7 @@ export interface Host {
 /** The part of an execution that its host needs. */
 export interface HostedRun {
   readonly id: string;
+  readonly workflow: { readonly name: string };
   readonly creator: string;
   readonly epoch: number;
   /** Set by the host: `advance` is scheduled. */

@@ -167,8 +167,13 @@ export abstract class RunParts {
     if (this.#timeoutMs !== undefined) this.deadlineAt = now + this.#timeoutMs;
   }
 
-  get retriedAt(): number {
-    return this.history.retriedAt;
+  /** The mail was sent before the last retry of the run. */
+  isBeforeRetry(mail: Mail): boolean {
+    return this.history.isBeforeRetry(mail);
+  }
+
+  isKeptByRetry(request: string): boolean {
+    return this.history.isKeptByRetry(request);
   }
 
   get seed(): string {

@@ -46,6 +46,7 @@ const forms: readonly (readonly [stored: string, event: Event])[] = [
   [`["pause","run",${at}]`, { type: "pause", at }],
   [`["resume","run",${at}]`, { type: "resume", at }],
   [`["retry","run",${at},["a#0"],["b#0"]]`, { type: "retry", at, cuts: ["a#0"], renewed: ["b#0"] }],
+  [`["retry","run",${at},[],[],7]`, { type: "retry", at, cuts: [], renewed: [], mail: 7 }],
   [`["fork","r0",${at}]`, { type: "fork", run: "r0", at, sameKeys: false }],
   [`["fork","r0",${at},"same"]`, { type: "fork", run: "r0", at, sameKeys: true }],
   [`["accept","a#0",${at}]`, { type: "accept", id: "a#0", at }],

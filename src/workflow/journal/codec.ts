@@ -75,7 +75,7 @@ function storedOf(event: Event): Stored {
     case "resume":
       return [type, "run", at];
     case "retry":
-      return [type, "run", at, event.cuts, event.renewed];
+      return [type, "run", at, event.cuts, event.renewed, ...given(event.mail)];
     case "fork":
       return [type, event.run, at, ...given(event.sameKeys ? "same" : undefined)];
     case "park":
@@ -141,7 +141,7 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
     case "metadata":
       return { type, id: about, at, metadata: r0 };
     case "retry":
-      return { type, at, cuts: r0, renewed: r1 };
+      return { type, at, cuts: r0, renewed: r1, ...(r2 === undefined ? {} : { mail: r2 }) };
     case "fork":
       return { type, run: about, at, sameKeys: r0 === "same" };
     case "park":

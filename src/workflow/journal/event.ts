@@ -259,6 +259,8 @@ export interface Retry {
   readonly cuts: readonly string[];
   /** Requests that had begun after the cut, and get new ids. */
   readonly renewed: readonly string[];
+  /** Mail up to this number was sent before the retry. Absent: the time of the mail says so. */
+  readonly mail?: number | undefined;
 }
 
 /** The events before this one are a copy from another run: see lineage.ts. */

@@ -50,6 +50,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
     },
     renew: (query) => runs.renew(query),
     workers: () => runs.workers(),
+    held: (owner, limit) => runs.held(owner, limit),
+    workflows: (after, limit) => runs.workflows(after, limit),
     leave: (owner) => runs.leave(owner),
     mail: async (run, after) => (await runs.mail(run, after)).map((mail) => opens.mail(run, mail)),
     async read(id) {

@@ -29,6 +29,16 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
       const records = rows.map(({ leaseUntil, ...row }): WorkerRecord => ({ ...row, live: leaseUntil > now() }));
       return records.sort((a, b) => Number(b.live) - Number(a.live) || b.seenAt - a.seenAt);
     },
+    held: async (owner, limit) =>
+      [...runs.values()]
+        .filter((run) => run.owner === owner)
+        .slice(0, limit)
+        .map(({ id, workflow }) => ({ id, workflow })),
+    workflows: async (after, limit) =>
+      [...new Set([...runs.values()].map(({ workflow }) => workflow))]
+        .filter((name) => name > after)
+        .sort()
+        .slice(0, limit),
     leave: async (owner) => void memory.workers.delete(owner),
     mail: async (run, after) => mailAfter(memory, run, after),
     read: async (id) => runs.get(id),

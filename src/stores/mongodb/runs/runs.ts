@@ -12,7 +12,7 @@ import { loadRun } from "./load.js";
 import { readLog } from "./log.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readMail, readOverdueStops, readRun } from "./read.js";
-import { readWorkers, removeWorker, renewRuns } from "./renew.js";
+import { readHeld, readWorkers, readWorkflows, removeWorker, renewRuns } from "./renew.js";
 import { createRunWatch } from "./watch.js";
 
 /** Maximum number of concurrent transactions: each uses one connection of the pool. */
@@ -36,6 +36,8 @@ export function mongoRuns(
     },
     renew: (query) => asking("a renewal", () => renewRuns(collections, query)),
     workers: () => asking("a listing", () => readWorkers(collections)),
+    held: (owner, limit) => asking("a listing", () => readHeld(collections, owner, limit)),
+    workflows: (after, limit) => asking("a listing", () => readWorkflows(collections, after, limit)),
     leave: (owner) => asking("a worker's end", () => removeWorker(collections, owner)),
     mail: (run, after) => asking("a read", () => readMail(collections, run, after)),
     read: (id) => asking("a read", () => readRun(collections, id)),

@@ -13,7 +13,7 @@ import { loadRuns } from "./load.js";
 import { channelOf } from "./notify.js";
 import { purgeRuns } from "./purge.js";
 import { listRuns, readHook, readJournal, readLog, readMail, readOverdueStops, readRun } from "./read.js";
-import { readWorkers, removeWorker, renewRuns } from "./renew.js";
+import { readHeld, readWorkers, readWorkflows, removeWorker, renewRuns } from "./renew.js";
 import { openWatch } from "./watch.js";
 
 export interface RunConnections {
@@ -52,6 +52,8 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     load: (id) => asking("a read", async () => (await loadRuns(queue, schema, [{ id }]))[0]),
     renew: (query) => asking("a renewal", () => renewRuns(queue, schema, query)),
     workers: () => asking("a listing", () => readWorkers(pool, schema)),
+    held: (owner, limit) => asking("a listing", () => readHeld(pool, schema, owner, limit)),
+    workflows: (after, limit) => asking("a listing", () => readWorkflows(pool, schema, after, limit)),
     leave: (owner) => asking("a worker's end", () => removeWorker(queue, schema, owner)),
     mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
     read: (id) => asking("a read", () => readRun(pool, schema, id)),

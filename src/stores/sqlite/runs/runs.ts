@@ -27,7 +27,7 @@ import {
 } from "./row.js";
 import { SqliteRunTable } from "./table.js";
 import type { RunWatch } from "./watch.js";
-import { listWorkers, removeWorker } from "./workers.js";
+import { listHeld, listWorkers, listWorkflows, removeWorker } from "./workers.js";
 
 export interface RunsOptions {
   readonly sql: Prepared;
@@ -67,6 +67,8 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
       return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, table, hints, query))));
     },
     workers: () => reading(() => listWorkers(sql)),
+    held: (owner, limit) => reading(() => listHeld(sql, owner, limit)),
+    workflows: (after, limit) => reading(() => listWorkflows(sql, after, limit)),
     leave: (owner) => writing(() => removeWorker(sql, owner)),
     load: (id) =>
       reading(() =>

@@ -67,6 +67,8 @@ async function fork(store: Store, runId: string, options: ForkOptions & Required
   if (run === undefined) throw new RunNotFoundError(runId);
   const { events, executedBy } = await copyBefore(store, run, from);
   const start = await startOf(store, run, { id, events, executedBy, at: await timeOf(store), sameKeys: keys === "same" });
+  // The store checks it again; here for a dry run.
+  if ((await store.runs.read(id)) !== undefined) throw new ActionRefusedError(runId, "exists", `a run with the id "${id}" exists`);
   const answer: Answer = { forkId: id, copied: events.length };
   return await perform({ store, action: "fork", run: runId, id, expect: {}, change: { kind: "start", start }, answer, options });
 }
