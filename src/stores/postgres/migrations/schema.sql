@@ -38,6 +38,7 @@ CREATE TABLE deliveries (
   packet bigint NOT NULL,
   attempt integer NOT NULL,
   queue text COLLATE "C" NOT NULL,
+  node text NOT NULL,
   verdict text NOT NULL,
   at bigint NOT NULL,
   started_at bigint NOT NULL,

@@ -56,6 +56,7 @@ CREATE TABLE onceflow_deliveries (
   packet INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
   queue TEXT NOT NULL,
+  node TEXT NOT NULL,
   verdict TEXT NOT NULL,
   at INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
