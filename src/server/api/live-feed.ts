@@ -2,7 +2,7 @@ import type { LogEntry } from "../../core/runs/log.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
-import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/api.js";
+import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
 import { scopeOf } from "./run-lookup.js";
 
 /** What has happened in the store, in any process. */
@@ -117,7 +117,7 @@ export class LiveFeed {
     const older: (RunSummary | string)[] = [];
     for (const id of others) {
       const run = await runs.read(id);
-      older.push(run === undefined ? id : summaryOf(run));
+      older.push(run === undefined ? id : await summaryOf(this.#options.store, run));
     }
     const log = await runs.log({ limit: pageMax });
     if (signal.aborted) return;
