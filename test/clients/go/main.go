@@ -1,4 +1,4 @@
-// Calls Once as the JSON of its argument says, and prints a line of JSON for each call. The Python program beside it does the same.
+// Calls Once as the JSON of its argument says, one plan after the other, and prints a line of JSON for each call. The Python program beside it does the same.
 package main
 
 import (
@@ -30,7 +30,7 @@ type call struct {
 	Result       json.RawMessage
 }
 
-var plan struct {
+type clientPlan struct {
 	URL       string
 	Token     string
 	RequestMs int
@@ -39,6 +39,8 @@ var plan struct {
 	Calls     []call
 	Parallel  bool
 }
+
+var plan clientPlan
 
 var printing sync.Mutex
 
@@ -166,9 +168,16 @@ func run(client *onceflow.Client, one call) {
 }
 
 func main() {
-	if err := json.Unmarshal([]byte(os.Args[1]), &plan); err != nil {
+	var plans []clientPlan
+	if err := json.Unmarshal([]byte(os.Args[1]), &plans); err != nil {
 		panic(err)
 	}
+	for _, plan = range plans {
+		execute()
+	}
+}
+
+func execute() {
 	client, err := onceflow.New(onceflow.Config{URL: plan.URL, Token: plan.Token, RequestTimeout: time.Duration(plan.RequestMs) * time.Millisecond})
 	if err != nil {
 		known := new(onceflow.Error)
