@@ -4,7 +4,6 @@ import { checkName } from "../core/ledger/key.js";
 import { hasEnded, type RunStatus } from "../core/runs/run.js";
 import { sha256 } from "../core/values/canonical.js";
 
-
 /**
  * One action on many runs: those that a filter of the list chooses. The runs are taken page by page from the list, newest first, and one page is one batch. The id of the
  * action on a run derives from the id of the bulk action and that of the run, so a bulk action that is repeated, after a crash or a lost reply, acts on no run
@@ -46,6 +45,8 @@ export interface BulkRequest {
   readonly dryRun?: boolean | undefined;
   /** Stops after the current batch. */
   readonly signal?: AbortSignal | undefined;
+  /** Called before the first batch: what a caller needs to continue after a crash. */
+  readonly onBegin?: ((actionId: string) => void) | undefined;
   /** Called after each batch. */
   readonly onBatch?: ((progress: BulkProgress) => void) | undefined;
 }
@@ -93,7 +94,7 @@ export const bulkActionId = (actionId: string, run: string): string => sha256(`$
 
 /** Runs a bulk action. Throws InvalidInputError for a wrong option. */
 export async function actOnAll(target: BulkTarget, request: BulkRequest): Promise<BulkResult> {
-  const { action, status, actionId = randomUUID(), max = Number.POSITIVE_INFINITY, batch = 100, dryRun = false, signal, onBatch } = request;
+  const { action, status, actionId = randomUUID(), max = Number.POSITIVE_INFINITY, batch = 100, dryRun = false, signal } = request;
   checkName("key", actionId);
   if (!Number.isInteger(batch) || batch < 1 || batch > 1000) throw new InvalidInputError("batch", "must be a whole number from 1 to 1000");
   const counts = { listed: 0, done: 0, repeated: 0, changed: 0, skipped: 0, refused: 0 };
@@ -111,6 +112,7 @@ export async function actOnAll(target: BulkTarget, request: BulkRequest): Promis
       if (kind === "refused" && refusals.length < refusalsMax) refusals.push({ runId: id, ...textOf(error) });
     }
   };
+  request.onBegin?.(actionId);
   for (;;) {
     if (signal?.aborted) return resultOf("stopped");
     let page: Awaited<ReturnType<BulkTarget["list"]>>;
@@ -123,7 +125,7 @@ export async function actOnAll(target: BulkTarget, request: BulkRequest): Promis
     }
     counts.listed += page.items.length;
     cursor = page.cursor;
-    onBatch?.({ actionId, ...counts, cursor });
+    request.onBatch?.({ actionId, ...counts, cursor });
     if (cursor === undefined) return resultOf(undefined);
     if (counts.listed >= max) return resultOf("limit");
   }

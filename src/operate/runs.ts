@@ -12,8 +12,8 @@ import type { CancelOptions, CancelResult } from "../workflow/client/cancel-run.
 import { encodeForRun } from "../workflow/client/kept-value.js";
 import type { PauseOptions, PauseResult } from "../workflow/client/pause-run.js";
 import { resolveStep, type StepResolution } from "../workflow/client/resolve-step.js";
-import { Run, type WakeOptions } from "../workflow/client/run-handle.js";
-import type { StopSleepResult } from "../workflow/client/stop-sleep.js";
+import { Run } from "../workflow/client/run-handle.js";
+import { type WakeOptions, type WakeResult, wakeRun } from "../workflow/client/wake-run.js";
 import { HookNotFoundError } from "../workflow/define/errors.js";
 
 /**
@@ -53,8 +53,8 @@ export async function resume(store: Store, run: string, options: Operator): Prom
   return await new Run(run, store).resume(by(store, options));
 }
 
-export async function wake(store: Store, run: string, options: By<WakeOptions>): Promise<StopSleepResult> {
-  return await new Run(run, store).wakeUp(by(store, options));
+export async function wake(store: Store, run: string, options: By<WakeOptions>): Promise<WakeResult> {
+  return await wakeRun(store, run, by(store, options));
 }
 
 /** An attempt of a step, and what an operator found out about it. */

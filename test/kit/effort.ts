@@ -50,5 +50,6 @@ export const fullOnly: Readonly<Record<string, string>> = {
   "transform/plugins.test.ts": "the same app with every bundler; transform/register.test.ts has it with the Node loader",
   "workflow/compat/former-names.test.ts": "names of steps of earlier releases, which change with the transform alone",
   "workflow/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
+  "workflow/crashes/sabotaged-stops.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
   "workflow/crashes/sabotaged-actions.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
 };

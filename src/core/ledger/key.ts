@@ -20,10 +20,11 @@ const control = /[\u0000-\u001f\u007f]/;
 const plain = /^[\x20-\x7e]{1,512}$/;
 
 /** Throws unless `text` can be a key (or a scope, which may be empty) in every store. */
-export function checkName(field: "key" | "scope", text: unknown): asserts text is string {
+export function checkName(field: "key" | "scope" | "actionId", text: unknown): asserts text is string {
   if (typeof text === "string" && plain.test(text)) return;
   if (typeof text !== "string") throw new InvalidInputError(field, `must be a string, not ${text === null ? "null" : typeof text}`);
-  if (text === "" && field === "key") throw new InvalidInputError(field, "is empty; it must name one logical operation");
+  if (text === "" && field !== "scope")
+    throw new InvalidInputError(field, field === "key" ? "is empty; it must name one logical operation" : "is empty");
   if (control.test(text)) throw new InvalidInputError(field, "has control characters; use printable text");
   if (!text.isWellFormed()) throw new InvalidInputError(field, "has a lone surrogate, which no UTF-8 text can hold");
   const bytes = Buffer.byteLength(text);

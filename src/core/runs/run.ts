@@ -51,6 +51,13 @@ export interface RunRecord {
    * time. Set by a cancellation, and for runs with a deadline. Null: never.
    */
   readonly stopAt: number | null;
+  /** The tenant that the run belongs to. "": none. */
+  readonly scope: string;
+  /** Attributes by which the run is found: see `encodeAttributes`. Null: none. */
+  readonly attributes: string | null;
+  /** Name and code of the error of a failed run, which are not encrypted. Null if it has none, or the run ended under a version that did not store them. */
+  readonly errorName: string | null;
+  readonly errorCode: string | null;
 }
 
 /** Also part of the claim statements and indexes of the stores: changing it needs a migration. */
@@ -116,6 +123,11 @@ export interface Mail {
  * run had read it; it means nothing.
  */
 export type MailKind = "hook" | "cancel" | "wake" | "child" | "resolve" | "pause" | "resume" | "withdrawn";
+
+/** The mail of such a run is marked as consumed, although its code may not have received it. */
+export function isSetAside(status: RunStatus): boolean {
+  return status === "parked" || status === "diverged";
+}
 
 const wakingPaused: ReadonlySet<MailKind> = new Set(["cancel", "resume"]);
 

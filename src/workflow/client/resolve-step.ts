@@ -54,20 +54,24 @@ export async function resolveStep(ref: StepRef, resolution: StepResolution): Pro
   checkActionOptions("resolveStep", ref, refNames);
   const { store: given, runId, stepId, attempt, reason } = ref;
   if (reason === undefined) throw new InvalidInputError("reason", "is missing; say how the outcome of the step is known");
+  if (typeof stepId !== "string" || stepId === "")
+    throw new InvalidInputError("stepId", "must be the id of a step, as in the run's trouble");
+  if (!Number.isInteger(attempt) || attempt < 1) throw new InvalidInputError("attempt", "must be the number of an attempt, from 1");
   const store = await readingStore(given);
   const to = await resolutionOf(resolution, store);
   const decision = { runId, stepId, attempt, to, by: newOwner(), options: ref };
   return await firstAnswer({ store, action: "resolve", run: runId, options: ref }, () => resolve(store, decision));
 }
 
-async function resolve(store: Store, decision: Decision): Promise<ActionResult & Answer> {
+/** `creator`: the run that the decision is about. If that was deleted meanwhile, and another one has its id, nothing is written to the new one. */
+async function resolve(store: Store, decision: Decision, creator?: string): Promise<ActionResult & Answer> {
   const { runId, stepId, attempt } = decision;
   const run = await store.runs.read(runId);
-  if (run === undefined) throw new RunNotFoundError(runId);
+  if (run === undefined || run.creator !== (creator ?? run.creator)) throw new RunNotFoundError(runId);
   warnIfOverdue(store, [run]);
   const last = (await readAttempts(runId, stepId, { store })).at(-1);
   if (run.status === "failed" && last?.attempt === attempt && last.verdict === "failed") return await resolveFailed(store, run, decision);
-  if (hasEnded(run.status)) return await resolveAfterEnd(store, decision);
+  if (hasEnded(run.status)) return await resolveAfterEnd(store, run, decision);
   if (last?.attempt !== attempt || last.verdict !== "unknown")
     throw notUnknown(decision, last ? `attempt ${last.attempt} is ${last.verdict}` : "this run has no such step");
   return await sendToRun(store, run, decision);
@@ -100,7 +104,8 @@ function answerOf({ stepId, attempt, to }: Decision): Answer {
 }
 
 /** Sends the resolution as mail. The owner of the run journals the mail together with its consequences. */
-async function sendToRun(store: Store, { creator }: RunRecord, decision: Decision): Promise<ActionResult & Answer> {
+async function sendToRun(store: Store, of: RunRecord, decision: Decision): Promise<ActionResult & Answer> {
+  const { creator } = of;
   const { runId: run, stepId, attempt, to, by, options } = decision;
   const retries = await retriesOf(store, run);
   const payload = JSON.stringify({ attempt, to, by, ...(retries > 0 ? { retries } : {}) } satisfies ResolutionMail);
@@ -110,7 +115,7 @@ async function sendToRun(store: Store, { creator }: RunRecord, decision: Decisio
     return await perform({ store, action: "resolve", run, expect: { creator }, change, answer: answerOf(decision), options });
   } catch (error) {
     if (!(error instanceof ActionRefusedError)) throw error;
-    if (error.because === "ended") return await resolveAfterEnd(store, decision);
+    if (error.because === "ended") return await resolveAfterEnd(store, of, decision);
     throw error.because === "alreadySent" ? notUnknown(decision, "another caller has resolved the step") : error;
   }
 }
@@ -131,10 +136,8 @@ async function resolveFailed(store: Store, run: RunRecord, decision: Decision): 
   return await perform({ store, action: "resolve", run: run.id, expect, change, answer: answerOf(decision), options });
 }
 
-async function resolveAfterEnd(store: Store, decision: Decision): Promise<ActionResult & Answer> {
+async function resolveAfterEnd(store: Store, { creator }: RunRecord, decision: Decision): Promise<ActionResult & Answer> {
   const { runId, stepId, attempt, to, by, options } = decision;
-  const run = await store.runs.read(runId);
-  if (run === undefined) throw new RunNotFoundError(runId);
   const lineage = await readLineage(store, runId);
   const at = await timeOf(store);
   const decide = ({ doubts }: EndedJournal): readonly Event[] => {
@@ -146,9 +149,9 @@ async function resolveAfterEnd(store: Store, decision: Decision): Promise<Action
   const result = { ...answerOf(decision), runId, actionId: log.id, repeated: false, dryRun: options.dryRun ?? false };
   if (result.dryRun) return result;
   const send: Parameters<typeof writeAfterEnd>[1]["send"] = (operation) => sendSafely(store, operation);
-  const written = await writeAfterEnd(store, { id: runId, send, decide, log });
-  // The run was retried meanwhile: the step may still be unknown, or not.
-  return typeof written === "object" ? await resolve(store, decision) : result;
+  const written = await writeAfterEnd(store, { id: runId, creator, send, decide, log });
+  // The run was retried meanwhile, and the step may still be unknown, or not; or it was deleted.
+  return written === true ? result : await resolve(store, decision, creator);
 }
 
 function notUnknown({ runId, stepId, attempt }: Decision, found: string): NotUnknownError {

@@ -1,5 +1,4 @@
-import { InvalidInputError } from "../../core/errors/errors.js";
-import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { knownOptions } from "../../core/errors/known-options.js";
 import { hasEnded, type RunRecord, type RunStatus } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
@@ -8,7 +7,6 @@ import { keepAlive } from "../../core/work/clock.js";
 import { currentExecution } from "../define/context.js";
 import { ContextError, RunCancelledError, RunFailedError, RunNotFoundError } from "../define/errors.js";
 import { isAside, loadAside } from "../journal/aside.js";
-import { readOpenRequests } from "../journal/history/read-open-requests.js";
 import type { RunResult } from "../journal/writer/departure.js";
 import { readingStore } from "../process/ambient-store.js";
 import { EndBoard } from "../process/end-board.js";
@@ -20,11 +18,11 @@ import { claimAwaitedRun } from "../waiting/claim-awaited-run.js";
 import { warnIfOverdue } from "../waiting/overdue.js";
 import { pollDelayMs, waitForChange } from "../waiting/run-change.js";
 import { workingStore } from "../worker/workers.js";
-import { type ActionResult, type HandleActionOptions, handleActionNames } from "./actions/action.js";
-import { mailRun } from "./actions/mail-run.js";
+import type { ActionResult, HandleActionOptions } from "./actions/action.js";
 import { type CancelOptions, type CancelResult, cancelRun, terminateRun } from "./cancel-run.js";
 import { type PauseOptions, type PauseResult, pauseRun, resumeRun } from "./pause-run.js";
-import type { StopSleepOptions, StopSleepResult } from "./stop-sleep.js";
+import type { StopSleepResult } from "./stop-sleep.js";
+import { type RunSleep, sleepsOf, type WakeOptions, wakeRun } from "./wake-run.js";
 
 let storeOfRun: (run: Run) => Store | undefined;
 
@@ -172,14 +170,8 @@ export class Run<Result = unknown> {
   }
 
   async #sleeps(): Promise<readonly RunSleep[]> {
-    return await this.#sleepsIn((await this.#mustRead()).status);
-  }
-
-  async #sleepsIn(status: RunStatus): Promise<readonly RunSleep[]> {
-    const store = await readingStore(this.#store);
-    if (hasEnded(status)) return [];
-    const { sleeps } = (await readOpenRequests(store, this.id))?.open ?? { sleeps: [] };
-    return [...sleeps].map(([id, until]) => ({ id, until: new Date(until) })).sort((a, b) => a.until.getTime() - b.until.getTime());
+    const { status } = await this.#mustRead();
+    return await sleepsOf(await readingStore(this.#store), this.id, status);
   }
 
   /**
@@ -193,24 +185,8 @@ export class Run<Result = unknown> {
    */
   async wakeUp(options: WakeOptions = {}): Promise<StopSleepResult> {
     refuseInWorkflow("run.wakeUp()");
-    // Check first: a misspelt option must not end all sleeps.
-    knownOptions("run.wakeUp", options, wakeUpNames);
-    const { correlationIds } = options;
-    if (correlationIds !== undefined) checkIds(correlationIds);
-    const { status } = await this.#mustRead();
-    if (correlationIds === undefined && isOnlyRetried(status)) {
-      await this.#wake("[]", options);
-      return { stoppedCount: 0 };
-    }
-    const sleeping = (await this.#sleepsIn(status)).map(({ id }) => id);
-    const stopped = correlationIds === undefined ? sleeping : sleeping.filter((id) => correlationIds.includes(id));
-    if (correlationIds === undefined || stopped.length > 0)
-      await this.#wake(correlationIds === undefined ? null : JSON.stringify(stopped), options);
-    return { stoppedCount: stopped.length };
-  }
-
-  async #wake(payload: string | null, options: WakeOptions): Promise<void> {
-    await mailRun(await readingStore(this.#store), this.id, { action: "wake", kind: "wake", payload, options });
+    const { stoppedCount } = await wakeRun(await readingStore(this.#store), this.id, options);
+    return { stoppedCount };
   }
 
   async #result(): Promise<Result> {
@@ -264,30 +240,8 @@ export class Run<Result = unknown> {
   }
 }
 
-/** Options of {@link Run.wakeUp}. */
-export interface WakeOptions extends StopSleepOptions, HandleActionOptions {}
-
-/** A pending sleep of a run. */
-export interface RunSleep {
-  /** Id of the sleep, the same at every replay: "sleep#0" is the first sleep of the run. */
-  readonly id: string;
-  readonly until: Date;
-}
-
-const wakeUpNames: OptionNames<WakeOptions> = { ...handleActionNames, correlationIds: true };
-
-/** The code of such a run does not execute: a wake-up requests another try and does not end the sleeps of the run. */
-function isOnlyRetried(status: RunStatus): boolean {
-  return status === "parked" || status === "diverged";
-}
-
 function refuseInWorkflow(what: string): void {
   if (currentExecution()) throw new ContextError(what, "a step, or outside of workflows");
-}
-
-function checkIds(ids: unknown): void {
-  if (Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === "string")) return;
-  throw new InvalidInputError("correlationIds", "must be a non-empty array of sleep ids; omit it to end all sleeps of the run");
 }
 
 /**

@@ -9,6 +9,7 @@ interface AddressedRun {
   readonly draft: Pick<Draft, "consume" | "record">;
   now(): number;
   takeMail(mail: Mail): void;
+  isBeforeRetry(mail: Mail): boolean;
 }
 
 interface MailboxOptions {
@@ -106,6 +107,6 @@ export class Mailbox {
 
   /** Requests to end the run that are not read yet. */
   get unreadCancels(): readonly Mail[] {
-    return this.#unread.filter(({ kind }) => kind === "cancel");
+    return this.#unread.filter((mail) => mail.kind === "cancel" && !this.#run.isBeforeRetry(mail));
   }
 }

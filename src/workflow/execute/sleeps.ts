@@ -46,9 +46,9 @@ export class Sleeps {
     for (const [id] of due) this.#run.arrivals.add(this.#wake(id));
   }
 
-  /** Ends all pending sleeps and returns the deliveries for the code. */
-  wakeAll(): Delivery[] {
-    return [...this.#pending.keys()].map((id) => this.#wake(id));
+  /** Ids of the pending sleeps. */
+  get pending(): readonly string[] {
+    return [...this.#pending.keys()];
   }
 
   /** Ends the pending sleeps with these ids and returns the deliveries for the code. */

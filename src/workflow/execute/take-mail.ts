@@ -7,11 +7,13 @@ import type { DeliveryRecord } from "../journal/writer/draft.js";
 /** The parts of a run that receive mail. */
 export interface MailedRun {
   now(): number;
-  /** When the run was retried last. A request to cancel or pause it from before then was for a run that has failed. */
-  readonly retriedAt: number;
+  /** The mail was sent before the last retry. A request to cancel or pause the run was for a run that has failed since. */
+  isBeforeRetry(mail: Mail): boolean;
+  /** The code made this request before the last retry. */
+  isKeptByRetry(request: string): boolean;
   readonly hooks: { receive(id: string, payload: string, mail: number): void };
   readonly children: { end(run: string, payload: string, mail: number): void };
-  readonly sleeps: { wakeAll(): Delivery[]; wake(ids: readonly string[]): Delivery[] };
+  readonly sleeps: { readonly pending: readonly string[]; wake(ids: readonly string[]): Delivery[] };
   readonly calls: { resolve(stepId: string, attempt: number, to: Resolution): readonly DeliveryRecord[] };
   readonly arrivals: {
     add(delivery: Delivery | null, mail: number): void;
@@ -23,8 +25,10 @@ export interface MailedRun {
 }
 
 /** Passes a mail to the part of the run that handles it. Its consequences are recorded in the entry that consumes the mail. */
-export function takeMail(run: MailedRun, { seq, kind, about, payload, at }: Mail): void {
-  if ((kind === "cancel" || kind === "pause") && at <= run.retriedAt) return run.arrivals.add(null, seq);
+export function takeMail(run: MailedRun, mail: Mail): void {
+  const { seq, kind, about, payload } = mail;
+  const isFormer = run.isBeforeRetry(mail);
+  if ((kind === "cancel" || kind === "pause") && isFormer) return run.arrivals.add(null, seq);
   switch (kind) {
     case "hook":
       return run.hooks.receive(about ?? "", payload ?? "", seq);
@@ -32,8 +36,10 @@ export function takeMail(run: MailedRun, { seq, kind, about, payload, at }: Mail
       return run.children.end(about ?? "", payload ?? "[]", seq);
     case "wake":
       return run.arrivals.decide(() => {
-        const ended = payload === null ? run.sleeps.wakeAll() : run.sleeps.wake(JSON.parse(payload) as string[]);
-        return ended.map((event) => ({ event }));
+        // Clients of 0.1.0 name no sleeps: all that are pending now.
+        const asked = payload === null ? run.sleeps.pending : (JSON.parse(payload) as string[]);
+        const ids = isFormer ? asked.filter((id) => run.isKeptByRetry(id)) : asked;
+        return run.sleeps.wake(ids).map((event) => ({ event }));
       }, seq);
     case "cancel":
       // A cancellation ends a pause: otherwise the code could not clean up.

@@ -59,6 +59,8 @@ function storedOf(event: Event): Stored {
       return [type, event.id, at, event.found];
     case "write":
       return [type, event.id, at, event.kind];
+    case "attributes":
+      return [type, event.id, at, event.set, ...given(event.was)];
     case "ended":
       return [type, event.id, at, event.status, event.output];
     case "aborted":
@@ -75,7 +77,7 @@ function storedOf(event: Event): Stored {
     case "resume":
       return [type, "run", at];
     case "retry":
-      return [type, "run", at, event.cuts, event.renewed];
+      return [type, "run", at, event.cuts, event.renewed, ...given(event.mail)];
     case "fork":
       return [type, event.run, at, ...given(event.sameKeys ? "same" : undefined)];
     case "park":
@@ -130,6 +132,8 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
       return { type, id: about, at, found: r0 };
     case "write":
       return { type, id: about, at, kind: r0 };
+    case "attributes":
+      return { type, id: about, at, set: r0, was: r1 };
     case "ended":
       return { type, id: about, at, status: r0, output: r1 };
     case "aborted":
@@ -141,7 +145,7 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
     case "metadata":
       return { type, id: about, at, metadata: r0 };
     case "retry":
-      return { type, at, cuts: r0, renewed: r1 };
+      return { type, at, cuts: r0, renewed: r1, ...(r2 === undefined ? {} : { mail: r2 }) };
     case "fork":
       return { type, run: about, at, sameKeys: r0 === "same" };
     case "park":

@@ -1,6 +1,6 @@
 import { newOwner } from "../../core/ledger/owner.js";
 import type { Claimed, Entry, OutgoingMail } from "../../core/runs/operation.js";
-import { hasEnded, type RunRecord } from "../../core/runs/run.js";
+import { hasEnded, type Mail, type RunRecord } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { encodeEvents } from "../journal/codec.js";
 import { recordAccepted } from "../journal/ends/after-end.js";
@@ -21,7 +21,7 @@ type CodelessClaim = Pick<Claimed, "journal" | "mail"> & { readonly run: Pick<Ru
 export function decisionOn({ run, journal, mail }: CodelessClaim, now: number): Decision {
   const history = new History(journal);
   const { deadlineAt, stopAt } = run;
-  const cancels = mail.filter(({ kind }) => kind === "cancel");
+  const cancels = cancelsIn(mail, history);
   return decideWithoutCode({ hasBegun: hasBegun(history), isStopping: isStopping(history), cancels, deadlineAt, stopAt }, now);
 }
 
@@ -46,7 +46,7 @@ export async function endWithoutCode(store: Store, id: string): Promise<void> {
 async function commitEnd(store: Store, claimed: Claimed, { before, now }: { before: RunRecord; now: number }): Promise<void> {
   const { run, lapsed, journal, mail } = claimed;
   const history = new History(journal);
-  const isTerminated = mail.some(({ kind, payload }) => kind === "cancel" && payload === null);
+  const isTerminated = cancelsIn(mail, history).some(({ payload }) => payload === null);
   const trouble = isTerminated || !hasBegun(history) ? undefined : troubleOf(before, history);
   const cancelled = cancelledWithoutCode({ attempts: history.attempts, now, isCutOff: !isTerminated && isStopping(history), trouble });
   // The entry takes the next number in the journal, so a late write of the previous owner is rejected.
@@ -66,6 +66,11 @@ async function commitEnd(store: Store, claimed: Claimed, { before, now }: { befo
   const { id, creator, epoch, workflow } = run;
   const answer = await store.commit({ run: { verb: "append", id, creator, epoch, workflow, seq, entry } });
   if (answer.kind === "appended" && cancelled.then.unsettled !== undefined) await recordAccepted(store, run);
+}
+
+/** Requests to end the run. Those of before a retry were for a run that has failed since. */
+function cancelsIn(mail: readonly Mail[], history: History): readonly Mail[] {
+  return mail.filter((each) => each.kind === "cancel" && !history.isBeforeRetry(each));
 }
 
 function isStopping({ deliveries }: History): boolean {

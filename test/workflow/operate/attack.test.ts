@@ -263,6 +263,12 @@ onStores("wrong options of an action", ["memory"], (test) => {
       ["dryRun", () => deleteRun("o-1", { store, reason: "test", dryRun: 0 } as never)],
       ["dryRun", () => resolveStep({ reason: "test", ...step, dryRun: "no" } as never, "notApplied")],
       ["reason", () => resolveStep(step as never, "notApplied")],
+      ["reason", () => resolveStep({ ...step, reason: "" }, "notApplied")],
+      ["actor", () => resolveStep({ ...step, reason: "test", actor: "" }, "notApplied")],
+      ["actionId", () => resolveStep({ ...step, reason: "test", actionId: "" }, "notApplied")],
+      ["ifStatus", () => resolveStep({ ...step, reason: "test", ifStatus: "broken" } as never, "notApplied")],
+      ["stepId", () => resolveStep({ ...step, reason: "test", stepId: "" }, "notApplied")],
+      ["attempt", () => resolveStep({ ...step, reason: "test", attempt: 0.5 }, "notApplied")],
     ];
     for (const [name, call] of calls)
       await expect(call()).rejects.toMatchObject({ code: "INVALID_INPUT", message: expect.stringContaining(name) });
@@ -304,6 +310,34 @@ onStores("a stream of a retried run", everyStore, (test) => {
     await retryRun("o-1", { store });
     await untilStatus(store, "o-1", "completed");
     expect(await chunksOf(run.readable)).toEqual(["started", "charged"]);
+  });
+});
+
+onStores("a stream to which a step has written that a retry forgets by force", everyStore, (test) => {
+  test("has nothing of that step any more, not even its end, and what the step writes anew", async ({ scene }) => {
+    const bank = new Bank();
+    const notify = step("notify", async (text: string) => {
+      const writer = getWritable<string>().getWriter();
+      await writer.write(`${text} 1`);
+      await writer.write(`${text} 2`);
+      await writer.close();
+    });
+    const order = workflow(scene.name("order"), async () => {
+      const writer = getWritable<string>().getWriter();
+      await writer.write("started");
+      writer.releaseLock();
+      const [charged] = await Promise.allSettled([bank.charge()]);
+      await notify(charged.status === "rejected" ? "failed" : "charged");
+      if (charged.status === "rejected") throw charged.reason as Error;
+    });
+    const { store } = await scene.work({ workflows: [order] });
+    const run = await start(order, [], { id: "o-1", store });
+    await untilStatus(store, "o-1", "failed");
+    expect(await chunksOf(run.readable)).toEqual(["started", "failed 1", "failed 2"]);
+    bank.isDown = false;
+    await retryRun("o-1", { store, force: ["notify#0"] });
+    await untilStatus(store, "o-1", "completed");
+    expect(await chunksOf(run.readable)).toEqual(["started", "charged 1", "charged 2"]);
   });
 });
 

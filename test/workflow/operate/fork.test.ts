@@ -107,6 +107,19 @@ onStores("a run is forked", everyStore, (test) => {
   });
 });
 
+onStores("a dry run of a fork", everyStore, (test) => {
+  test("is refused if another run has the id of the fork", async ({ scene }) => {
+    const act = step("act", async () => "done");
+    const order = workflow(scene.name("order"), async () => await act());
+    const { store } = await scene.work({ workflows: [order] });
+    for (const id of ["o-1", "o-2"]) await (await start(order, [], { id, store })).returnValue;
+    const fork = (id: string) => forkRun("o-1", { store, from: "act#0", id, dryRun: true });
+    await expect(fork("o-2")).rejects.toMatchObject({ because: "exists" });
+    expect(await fork("o-3")).toMatchObject({ dryRun: true, forkId: "o-3" });
+    expect(await getRun("o-3", { store }).exists).toBe(false);
+  });
+});
+
 onStores("a run is deleted", everyStore, (test) => {
   test("after its end; its id can be used again, and the log keeps the action", async ({ scene }) => {
     const calls: number[] = [];

@@ -18,11 +18,16 @@ function family(scene: Scene) {
     return "charged";
   });
   const child = workflow(scene.name("child"), async () => await charge());
-  const parent = workflow(scene.name("parent"), async () => {
+  const name = scene.name("parent");
+  // Both versions of the code are made in one place.
+  const version = (code: () => Promise<string>) => workflow(name, code);
+  const parent = version(async () => {
     const run = await start(child);
     return `the child has ${await run.returnValue}`;
   });
-  return { bank, child, parent };
+  const note = step("note", async () => "noted");
+  const otherParent = () => version(async () => await note());
+  return { bank, child, parent, otherParent };
 }
 
 onStores("a child run that has failed", everyStore, (test) => {
@@ -82,6 +87,45 @@ onStores("a child run that has failed", everyStore, (test) => {
     const third = await scene.work({ workflows: [parent] });
     expect(await getRun("p-1", { store: third.store }).returnValue).toBe("the child has charged");
     expect(bank).toMatchObject({ calls: 2, charges: 1 });
+  });
+});
+
+onStores("a child run whose parent has diverged", everyStore, (test) => {
+  test("is not retried alone, because the parent may have its failure set aside; the refusal says what to do", async ({ scene }) => {
+    const { bank, child, parent, otherParent } = family(scene);
+    const first = await scene.work({ workflows: [parent] });
+    const { store } = first;
+    await start(parent, [], { id: "p-1", store });
+    await untilReleased(store, "p-1");
+    await first.worker.stop();
+    const second = await scene.work({ workflows: [child, otherParent()] });
+    await until("the parent has read the failure under other code", async () => {
+      const run = await store.runs.read("p-1");
+      return run?.status === "diverged" && run.consumed === 1;
+    });
+    const childId = (await store.runs.list({ status: "failed", limit: 10 }))[0]?.id ?? "";
+    const refusal = { because: "parentSetAside", message: expect.stringMatching(/parent "p-1" is parked or diverged.*deploy code/) };
+    await expect(retryRun(childId, { store })).rejects.toMatchObject(refusal);
+    await expect(retryRun(childId, { store, dryRun: true })).rejects.toMatchObject(refusal);
+    await second.worker.stop();
+    // What the refusal advises.
+    bank.isDown = false;
+    await scene.work({ workflows: [parent, child] });
+    await untilStatus(store, "p-1", "failed");
+    expect(await retryRun("p-1", { store })).toMatchObject({ children: [childId] });
+    expect(await getRun("p-1", { store }).returnValue).toBe("the child has charged");
+    expect(bank.charges).toBe(1);
+  });
+});
+
+onStores("a dry run of a child's retry", everyStore, (test) => {
+  test("is refused as the retry would be", async ({ scene }) => {
+    const { child, parent } = family(scene);
+    const { store } = await scene.work({ workflows: [child, parent] });
+    await start(parent, [], { id: "p-1", store });
+    await untilStatus(store, "p-1", "failed");
+    const [childId = ""] = (await retryRun("p-1", { store, dryRun: true })).children;
+    await expect(retryRun(childId, { store, dryRun: true })).rejects.toMatchObject({ because: "parentTook" });
   });
 });
 

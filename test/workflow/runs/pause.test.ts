@@ -282,3 +282,41 @@ onStores("a paused run whose process dies at every commit", ["memory", "sqlite"]
       }
     });
 });
+
+onStores("a step that is reconciled while the run is paused", everyStore, (test) => {
+  test("does not begin its next attempt before the resume, although the provider has not got the call", async ({ scene }) => {
+    const [asked, answer] = [gate(), gate()];
+    const attempts: number[] = [];
+    const charge = step(
+      scene.name("charge"),
+      async () => {
+        const { attempt } = getStepMetadata();
+        attempts.push(attempt);
+        if (attempt === 1) throw new Error("no answer");
+        return "charged";
+      },
+      {
+        effect: "reconcile",
+        reconcileAfterMs: 0,
+        backoff: { minMs: 1, maxMs: 1 },
+        reconcile: async () => {
+          asked.open();
+          await answer.opened;
+          return "absent" as const;
+        },
+      },
+    );
+    const code = workflow(scene.name("code"), async () => await charge());
+    const { store } = await scene.work();
+    const run = await start(code, [], { store });
+    await asked.opened;
+    expect(await run.pause()).toMatchObject({ state: "paused" });
+    answer.open();
+    await untilStatus(store, run.id, "paused");
+    expect(attempts).toEqual([1]);
+    await run.resume();
+    expect(await run.returnValue).toBe("charged");
+    expect(attempts).toEqual([1, 2]);
+    await replaysAtEveryPoint(store, run.id, code);
+  });
+});

@@ -1,10 +1,10 @@
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation, RunStage } from "../operation.js";
-import { hasEnded } from "../run.js";
+import { hasEnded, isSetAside } from "../run.js";
 import { sendMail, stopAfter } from "./send.js";
 import { startRun } from "./start.js";
 import type { RunState, RunTable } from "./table.js";
 import { childKey } from "./then.js";
-import { putChunks } from "./write.js";
+import { changeStreams } from "./write.js";
 
 type Change<Kind extends ActionChange["kind"]> = Extract<ActionChange, { kind: Kind }>;
 
@@ -61,7 +61,7 @@ function send(table: RunTable, { id, stopAt }: RunState, { mail, token, stopAfte
  * write after it. Nothing is written before the last check.
  */
 function reopen(table: RunTable, run: RunState, change: Change<"reopen">): Refusal {
-  const { seq, events, hooks, forget = [], chunks = [] } = change;
+  const { seq, events, hooks, forget = [], attributes } = change;
   if (!hasEnded(run.status)) return refused({ because: "running" });
   const taken = hooks.find(({ add }) => table.hook(add) !== undefined);
   if (taken !== undefined) return refused({ because: "token", token: taken.add });
@@ -76,10 +76,11 @@ function reopen(table: RunTable, run: RunState, change: Change<"reopen">): Refus
   }
   table.insertEntry(run.id, { seq, epoch, at: now, events });
   for (const { add, about, metadata } of hooks) table.insertHook({ token: add, run: run.id, about, metadata, createdAt: now });
-  if (chunks.length > 0) putChunks(table, run.id, chunks);
+  changeStreams(table, run.id, change);
   const fresh = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null };
   const open = { status: "running", output: null, trouble: null, endedAt: null, expiresAt: null, unsettled: 0 } as const;
-  table.changeRun(run.id, { ...open, ...fresh, ...newDeadline(run, now, change), epoch, owner: null, wakeAt: now });
+  const searched = { errorName: null, errorCode: null, ...(attributes === undefined ? {} : { attributes }) };
+  table.changeRun(run.id, { ...open, ...fresh, ...searched, ...newDeadline(run, now, change), epoch, owner: null, wakeAt: now });
   return undefined;
 }
 
@@ -87,11 +88,11 @@ function reopen(table: RunTable, run: RunState, change: Change<"reopen">): Refus
 function newDeadline(
   { createdAt, deadlineAt, stopAt }: RunState,
   now: number,
-  { deadlineSetAt = createdAt }: Change<"reopen">,
+  { deadlineSetAt = createdAt, cleanupMs }: Change<"reopen">,
 ): Pick<RunState, "deadlineAt" | "stopAt"> {
   if (deadlineAt === null) return { deadlineAt: null, stopAt: null };
   const later = now + (deadlineAt - deadlineSetAt);
-  return { deadlineAt: later, stopAt: later + Math.max(0, (stopAt ?? deadlineAt) - deadlineAt) };
+  return { deadlineAt: later, stopAt: later + (cleanupMs ?? Math.max(0, (stopAt ?? deadlineAt) - deadlineAt)) };
 }
 
 /**
@@ -106,7 +107,7 @@ function mailToParent(
   const parent = name === null ? undefined : table.run(name);
   const seq = parent === undefined ? undefined : table.mailSeq(parent.id, childKey(id));
   if (parent === undefined || seq === undefined) return undefined;
-  if (seq <= parent.consumed) return { because: "parentTook", parent: parent.id };
+  if (seq <= parent.consumed) return { because: isSetAside(parent.status) ? "parentSetAside" : "parentTook", parent: parent.id };
   return parent.owner === null ? { parent: parent.id, seq } : { because: "parentReads", parent: parent.id };
 }
 

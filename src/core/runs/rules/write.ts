@@ -19,7 +19,7 @@ export function writeChunks(table: RunTable, write: WriteChunks): RunAnswer {
 }
 
 /** Applies the stream changes of an entry: chunks of attempts that do not count become void, then new chunks are written. */
-export function changeStreams(table: RunTable, run: string, { voids, chunks }: Entry): void {
+export function changeStreams(table: RunTable, run: string, { voids, chunks }: Pick<Entry, "voids" | "chunks">): void {
   if (voids === undefined && chunks === undefined) return;
   for (const voided of voids ?? []) table.voidChunks(run, voided);
   if (chunks) putChunks(table, run, chunks);

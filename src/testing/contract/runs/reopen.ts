@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Chunk } from "../../../core/runs/chunk.js";
 import type { Mail } from "../../../core/runs/run.js";
 import type { ContractGroup } from "../contract-case.js";
 import { dayMs } from "../ledger/operations.js";
@@ -140,6 +141,33 @@ export const reopeningRuns: ContractGroup = {
       assert.equal((await take(store, "run")).mail[0]?.about, "about b");
     }),
 
+    runCase("chunks of forgotten steps become void, of all their attempts, and the end of a stream too", async (scene) => {
+      const [store, other] = [await scene.store(), await scene.open()];
+      const chunk = (writer: string, n: number, fields: Partial<Chunk> = {}): Chunk => {
+        return { stream: "s", writer, n, attempt: 1, kind: "value", data: `"${writer} ${n}"`, ...fields };
+      };
+      const end = { n: -1, attempt: 2, kind: "end", data: null } as const;
+      const chunks = [
+        chunk("kept", 0),
+        chunk("left", 0),
+        chunk("left", 1, { attempt: 2 }),
+        chunk("left", 0, { stream: "t" }),
+        chunk("left", -1, end),
+      ];
+      const owned = await append(store, await begin(store), { chunks });
+      const failure = await append(store, owned, { next: failed });
+      await act(other, reopening(failure, { voids: [{ writer: "left", attempt: 3 }] }));
+      const kinds = async (stream: string) =>
+        (await other.runs.chunks({ run: "run", stream, from: 0, limit: 10, bytesMax: 1000 })).map(({ kind, data }) => [kind, data]);
+      const gone = ["void", null];
+      assert.deepEqual(await kinds("s"), [["value", '"kept 0"'], gone, gone, gone]);
+      assert.deepEqual(await kinds("t"), [gone]);
+      // The stream is open again.
+      const next = await append(store, ownedOf(await take(store, "run")), { chunks: [chunk("left~retry1", 0)] });
+      assert.deepEqual((await kinds("s")).at(-1), ["value", '"left~retry1 0"']);
+      await append(other, next, { next: ended() });
+    }),
+
     runCase("refused if another hook has one of the tokens", async (scene) => {
       const store = await scene.store();
       const owned = await play(store, { first: firstOf({ hooks: [hookOf("free"), hookOf("taken")] }) }, failed);
@@ -199,6 +227,18 @@ export const reopeningRuns: ContractGroup = {
       await post(store, { to: { run: "parent" } });
       await append(store, { ...ownedOf(await take(store, "parent")), seq: parent.seq }, { next: ended() });
       assert.deepEqual(expectAnswer(await ask(), "notAllowed").why, why);
+    }),
+
+    runCase("refused if the parent was set aside with its mail", async (scene) => {
+      const store = await scene.store();
+      const { child } = await family(store);
+      for (const status of ["diverged", "parked"] as const) {
+        await append(store, ownedOf(await take(store, "parent")), { consumed: 1, next: released({ status }) });
+        const asked = actOf(reopening(child), { id: "child" });
+        const { why } = expectAnswer(await unchanged(store, ["child", "parent"], () => submit(store, asked)), "notAllowed");
+        assert.deepEqual(why, { because: "parentSetAside", parent: "parent" });
+        await post(store, { to: { run: "parent" } });
+      }
     }),
 
     runCase("refused while a worker has the parent, which may have read the failure", async (scene) => {
@@ -290,6 +330,14 @@ export const reopeningRuns: ContractGroup = {
       const { at } = await act(store, reopening(owned));
       const { deadlineAt, stopAt } = await runOf(store);
       assert.deepEqual([deadlineAt, stopAt], [at + dayMs, at + dayMs + 1000]);
+    }),
+
+    runCase("a run whose cancellation had shortened its time for cleaning up gets the time that is asked for", async (scene) => {
+      const store = await scene.store();
+      const owned = await append(store, await begin(store, { timeoutMs: dayMs, cleanupMs: 1000 }), { stopAt: (await timeOf(store)) + 5 });
+      const { at } = await act(store, reopening(await append(store, owned, { next: failed }), { cleanupMs: 700 }));
+      const { deadlineAt, stopAt } = await runOf(store);
+      assert.deepEqual([deadlineAt, stopAt], [at + dayMs, at + dayMs + 700]);
     }),
 
     runCase("a run without a deadline loses the time of its cancellation", async (scene) => {

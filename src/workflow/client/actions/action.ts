@@ -7,7 +7,6 @@ import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
 import { type RunStatus, runStatuses } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
-import { renamed } from "../../../core/values/codec.js";
 import { checkStorable } from "../../../core/values/storable-text.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
 import type { InStore } from "../in-store.js";
@@ -56,8 +55,12 @@ export const handleActionNames: OptionNames<HandleActionOptions> = namesWithoutS
 export function checkActionOptions(where: string, options: ActionOptions, names: Readonly<Record<string, true>>): void {
   if (typeof options !== "object" || options === null) throw new InvalidInputError(where, "takes options");
   knownOptions(where, options, names);
-  const { dryRun } = options;
+  const { dryRun, actionId, actor, reason, ifStatus } = options;
   if (dryRun !== undefined && typeof dryRun !== "boolean") throw new InvalidInputError("dryRun", "must be true or false");
+  if (actionId !== undefined) checkActionId(actionId);
+  if (actor !== undefined) checkText("actor", actor);
+  if (reason !== undefined) checkText("reason", reason);
+  if (ifStatus !== undefined) oneOf("ifStatus", ifStatus, runStatuses);
 }
 
 /** An action that was decided on a state of its run. */
@@ -171,11 +174,7 @@ function checkSame(entry: LogEntry, { log }: { readonly log: Pick<LogEntry, "id"
 }
 
 export function checkActionId(id: unknown): void {
-  try {
-    checkName("key", id);
-  } catch (error) {
-    throw renamed("actionId", error);
-  }
+  checkName("actionId", id);
 }
 
 export function checkText(what: string, text: unknown): void {
@@ -219,6 +218,8 @@ function whyNot(why: ActionRefusal): string {
       return `its parent "${why.parent}" has already received the failure; retry the parent instead`;
     case "parentReads":
       return `its parent "${why.parent}" is executed right now and may have received the failure; try again when the parent waits, or retry the parent when it has ended`;
+    case "parentSetAside":
+      return `its parent "${why.parent}" is parked or diverged, and may have received the failure; deploy code that matches the parent's journal, or wake the parent, and retry the parent if it fails`;
     case "token":
       return `its hook "${why.token}" cannot be registered again: another run uses the token now; end the other hook first`;
   }

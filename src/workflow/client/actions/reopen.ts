@@ -1,16 +1,20 @@
 import type { Chunk } from "../../../core/runs/chunk.js";
 import type { ActionChange, RunExpectation } from "../../../core/runs/operation.js";
 import { childKey } from "../../../core/runs/rules/then.js";
-import type { RunRecord } from "../../../core/runs/run.js";
+import { isSetAside, type RunRecord } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
 import { ActionRefusedError } from "../../define/errors.js";
 import { plainWebhookRecord, storedAs } from "../../hooks/webhook.js";
 import { withoutLongValues } from "../../journal/aside.js";
-import { encodeEvents } from "../../journal/codec.js";
+import { decodeEvents, encodeEvents } from "../../journal/codec.js";
 import type { Event } from "../../journal/event.js";
+import { attributesAfter } from "../../journal/history/attributes.js";
 import { readLineage } from "../../journal/history/lineage.js";
+import { withoutRetried } from "../../journal/history/retries.js";
+import { cleanupMsDefault } from "../../journal/mail/cancel-request.js";
 import { type OpenHook, planRetry, type RetryPlan, type RetryRefusal } from "../../journal/plans/retry-plan.js";
-import { readEvents } from "../read-journal.js";
+import { readEntries } from "../read-journal.js";
+import { refusal } from "./action.js";
 
 /** A failed run that is to go on, its journal, and the ids of its steps. */
 export interface FailedRun {
@@ -18,6 +22,8 @@ export interface FailedRun {
   readonly events: readonly Event[];
   /** Number of the last entry. */
   readonly seq: number;
+  /** When the entry of the last retry was written: the store has set the deadline then. Undefined if there is none. */
+  readonly retriedAt: number | undefined;
   /** Hooks that have got a payload which the run has not read. */
   readonly unread: ReadonlySet<string>;
   stepIdOf(call: string): string;
@@ -41,10 +47,14 @@ interface Reopening {
 
 export async function readFailedRun(store: Store, run: RunRecord): Promise<FailedRun> {
   const lineage = await readLineage(store, run.id);
-  const { events, seq } = await readEvents(store, run.id);
+  const entries = (await readEntries(store, run.id)).map(({ seq, at, events }) => ({ seq, at, events: decodeEvents(events) }));
+  const events = entries.flatMap((entry) => entry.events);
+  const seq = entries.at(-1)?.seq ?? 0;
+  // The first event of its entry. One that a fork has copied is not, and has set no deadline.
+  const retriedAt = entries.findLast((entry) => entry.events[0]?.type === "retry")?.at;
   const mail = await store.runs.mail(run.id, parkedAt(events) ?? run.consumed);
   const unread = new Set(mail.flatMap(({ kind, about }) => (kind === "hook" && about !== null ? [about] : [])));
-  return { run, events, seq, unread, stepIdOf: (call) => lineage.stepIdOf(run.id, call) };
+  return { run, events, seq, retriedAt, unread, stepIdOf: (call) => lineage.stepIdOf(run.id, call) };
 }
 
 /** Mail after this number was not read when the run ended, although it is marked as consumed. */
@@ -59,22 +69,42 @@ function parkedAt(events: readonly Event[]): number | undefined {
 
 /** Plans a retry and makes the change that writes it. Throws ActionRefusedError. */
 export function reopening(store: Store, failed: FailedRun, { at, steps, force, more }: ReopenRequest): Reopening {
-  const { run, events, seq, unread } = failed;
+  const { run, events, seq, retriedAt, unread } = failed;
   if (run.status !== "failed")
     throw new ActionRefusedError(run.id, "notFailed", `it is ${run.status}; only a failed run can go on from where it failed`);
-  const plan = planRetry(events, { at, unread, calls: steps && callsOf(failed, steps), force: force && callsOf(failed, force) });
+  const plan = planRetry(events, {
+    at,
+    mail: run.mail,
+    unread,
+    calls: steps && callsOf(failed, steps),
+    force: force && callsOf(failed, force),
+  });
   if ("because" in plan) throw refusalOf(failed, plan);
   const { events: short, aside } = withoutLongValues([plan.retry, ...(more?.(plan) ?? [])], store.asideBytes);
   const hooks = [...plan.hooks].map(([about, hook]) => ({ about, ...registrationOf(hook) }));
   const written = [...aside, ...plan.voids];
   const chunks: { chunks?: readonly Chunk[] } = written.length > 0 ? { chunks: written } : {};
   const forget = plan.children.map(childKey);
-  const before = events.findLast(({ type }) => type === "retry");
-  const earlier = before === undefined ? {} : { deadlineSetAt: before.at };
+  const before = withoutRetried([...events, plan.retry]);
+  const attributes = attributesAfter({ events: withoutRetried(events), before }, run.attributes);
+  const labels = attributes === undefined ? {} : { attributes };
+  const earlier = retriedAt === undefined ? {} : { deadlineSetAt: retriedAt };
+  const voids = plan.voidedSteps.length > 0 ? { voids: plan.voidedSteps } : {};
   return {
     plan,
     expect: { creator: run.creator, status: "failed", epoch: run.epoch, seq },
-    change: { kind: "reopen", seq: seq + 1, events: encodeEvents(short), hooks, forget, ...chunks, ...earlier },
+    change: {
+      kind: "reopen",
+      seq: seq + 1,
+      events: encodeEvents(short),
+      hooks,
+      forget,
+      cleanupMs: cleanupMsDefault,
+      ...chunks,
+      ...voids,
+      ...earlier,
+      ...labels,
+    },
   };
 }
 
@@ -92,6 +122,22 @@ function callsOf({ events, stepIdOf }: FailedRun, given: readonly string[]): str
 function registrationOf({ token, url, metadata }: OpenHook): { readonly add: string; readonly metadata: string | null } {
   if (url === undefined) return { add: token, metadata: metadata ?? null };
   return { add: storedAs(token), metadata: metadata ?? plainWebhookRecord(token) };
+}
+
+/** What the store will check with the write, for a dry run and for children that are retried after their parent. */
+export async function mustBeAllowed(
+  store: Store,
+  { id, parent }: Pick<RunRecord, "id" | "parent">,
+  { hooks }: Reopening["change"],
+): Promise<void> {
+  for (const { add } of hooks) if ((await store.runs.hook(add)) !== undefined) throw refusal(id, { because: "token", token: add });
+  const above = parent === null ? undefined : await store.runs.read(parent);
+  if (above === undefined) return;
+  const reported = (await store.runs.mail(above.id, 0)).find(({ kind, about }) => kind === "child" && about === id);
+  if (reported === undefined) return;
+  const { consumed, status, owner } = above;
+  if (reported.seq <= consumed) throw refusal(id, { because: isSetAside(status) ? "parentSetAside" : "parentTook", parent: above.id });
+  if (owner !== null) throw refusal(id, { because: "parentReads", parent: above.id });
 }
 
 function refusalOf({ run }: FailedRun, { because, ids }: RetryRefusal): ActionRefusedError {

@@ -4,8 +4,8 @@ import type { Store } from "../../../core/store/store.js";
 import { sha256 } from "../../../core/values/canonical.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
 import { readingStore } from "../../process/ambient-store.js";
-import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform, refusal } from "./action.js";
-import { readFailedRun, reopening } from "./reopen.js";
+import { type ActionOptions, type ActionResult, actionOptionNames, checkActionOptions, firstAnswer, perform } from "./action.js";
+import { mustBeAllowed, readFailedRun, reopening } from "./reopen.js";
 
 /** Options of {@link retryRun}. */
 export interface RetryOptions extends ActionOptions {
@@ -64,7 +64,7 @@ export async function retryRun(runId: string, options: RetryOptions = {}): Promi
  * Refusals from which follows that another call has retried the child meanwhile: it runs, or has ended in another way, or has failed anew and reported that to the
  * parent. The parent was retried, and gets whatever end the child has, also if the child was deleted.
  */
-const wasRetried: ReadonlySet<string> = new Set(["notFailed", "parentTook", "parentReads"]);
+const wasRetried: ReadonlySet<string> = new Set(["notFailed", "parentTook", "parentReads", "parentSetAside"]);
 
 async function retryChild(child: string, result: RetryResult, options: RetryOptions): Promise<void> {
   try {
@@ -84,6 +84,7 @@ async function retry(store: Store, runId: string, options: RetryOptions): Promis
   if (run === undefined) throw new RunNotFoundError(runId);
   const failed = await readFailedRun(store, run);
   const { plan, expect, change } = reopening(store, failed, { at: await timeOf(store), steps, force });
+  if (options.dryRun) await mustBeAllowed(store, run, change);
   const children: string[] = [];
   for (const child of plan.children) if (await mustBeRetried(store, run.id, child)) children.push(child);
   const answer: Answer = {
@@ -108,7 +109,7 @@ async function mustBeRetried(store: Store, parent: string, id: string): Promise<
       [id],
     );
   const { plan, change } = reopening(store, await readFailedRun(store, child), { at: 0 });
-  for (const { add } of change.hooks) if ((await store.runs.hook(add)) !== undefined) throw refusal(id, { because: "token", token: add });
+  await mustBeAllowed(store, { id, parent: null }, change);
   for (const grandchild of plan.children) await mustBeRetried(store, id, grandchild);
   return true;
 }

@@ -1,4 +1,4 @@
-import type { JournalEntry } from "../../../core/runs/run.js";
+import type { JournalEntry, Mail } from "../../../core/runs/run.js";
 import { decodeEvents } from "../codec.js";
 import {
   type AttemptEvent,
@@ -45,6 +45,10 @@ export class History {
   /** Number of retries, and when the last one was. */
   retries = 0;
   retriedAt = 0;
+  /** Number of the last mail before the last retry. Undefined: the run was never retried, or by a version that did not write it. */
+  #retriedMail: number | undefined;
+  /** Requests of before the last retry that it has kept. */
+  #keptByRetry: ReadonlySet<string> = new Set();
   /** The runs from which the beginning was copied. */
   lineage = new Lineage();
   /** When the code started: the first event of the first entry has this time. */
@@ -77,6 +81,16 @@ export class History {
     history.startedAt = undefined;
     for (const id of of.accepted) history.accepted.add(id);
     return history;
+  }
+
+  /** Whether the mail was sent before the last retry. A request to cancel or pause the run was for a run that has failed since. */
+  isBeforeRetry({ seq, at }: Pick<Mail, "seq" | "at">): boolean {
+    return this.#retriedMail === undefined ? at <= this.retriedAt : seq <= this.#retriedMail;
+  }
+
+  /** Whether the code made this request before the last retry. After a retry the code may make another request with the id of one that was dropped. */
+  isKeptByRetry(request: string): boolean {
+    return this.#keptByRetry.has(request);
   }
 
   #read(events: readonly Event[]): void {
@@ -161,6 +175,8 @@ export class History {
     this.retried = retry.cuts;
     this.retries += 1;
     this.retriedAt = retry.at;
+    this.#retriedMail = retry.mail;
+    this.#keptByRetry = new Set(this.requests.keys());
     for (const id of retry.renewed) this.renewals.set(id, (this.renewals.get(id) ?? 0) + 1);
     for (const id of retry.cuts) this.attempts.get(id)?.push(retry);
   }

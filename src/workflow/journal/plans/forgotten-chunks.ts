@@ -1,4 +1,4 @@
-import { type Chunk, endCount } from "../../../core/runs/chunk.js";
+import { type Chunk, endCount, type Voided } from "../../../core/runs/chunk.js";
 import type { Event } from "../event.js";
 
 /** The writer id of workflow code. No step call has this id. After a retry it is another one: what the code wrote after the cut keeps its place in the stream. */
@@ -23,6 +23,14 @@ export function forgottenChunks(journal: readonly Event[], events: readonly Even
     if (dropped.has(event.id)) forgotten.push({ stream, writer, n, attempt: 2, kind: "void", data: null });
   }
   return forgotten;
+}
+
+/** All chunks of the steps that a retry forgets, of every attempt, also the ends of streams: readers skip them. */
+export function voidedSteps(events: readonly Event[], dropped: ReadonlySet<string>): Voided[] {
+  const attempts = new Map<string, number>();
+  for (const event of events)
+    if (event.type === "step" && event.attempt > 0 && dropped.has(event.id)) attempts.set(event.id, event.attempt);
+  return [...attempts].map(([writer, last]) => ({ writer, attempt: last + 1 }));
 }
 
 function writersOf(journal: readonly Event[]): ReadonlyMap<Event, string> {

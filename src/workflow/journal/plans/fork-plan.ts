@@ -23,7 +23,10 @@ export function planFork(before: readonly Event[]): readonly Event[] | ForkRefus
 
 /** The first event has the start time of the code, which must be the same in the fork. So if that event is not copied, a claim takes its place. */
 function copyOf(before: readonly Event[]): readonly Event[] {
-  const copied = before.filter(({ type }) => !notCopied.has(type));
+  // Mail has other numbers in the fork, and none of it is older than this retry.
+  const copied = before.flatMap((event): Event[] =>
+    event.type === "retry" ? [{ ...event, mail: 0 }] : notCopied.has(event.type) ? [] : [event],
+  );
   const [first] = before;
   if (first === undefined || copied.length === 0 || copied[0] === first) return copied;
   return [{ type: "claim", owner: "", at: first.at }, ...copied];

@@ -1,8 +1,8 @@
-import type { Chunk } from "../../../core/runs/chunk.js";
+import type { Chunk, Voided } from "../../../core/runs/chunk.js";
 import type { Event, Retry, StepFailure } from "../event.js";
 import { cutOf, isFinalFailure, requestedAfter, withoutRetried } from "../history/retries.js";
 import { renewedId } from "../identity.js";
-import { forgottenChunks } from "./forgotten-chunks.js";
+import { forgottenChunks, voidedSteps } from "./forgotten-chunks.js";
 
 /** How a failed run goes on. */
 export interface RetryPlan {
@@ -14,6 +14,8 @@ export interface RetryPlan {
   readonly children: readonly string[];
   /** Chunks to write in place of those that the code has written after the cut. */
   readonly voids: readonly Chunk[];
+  /** The chunks that forgotten steps have written. */
+  readonly voidedSteps: readonly Voided[];
   /** Hooks that were open when the run ended, by their id. */
   readonly hooks: ReadonlyMap<string, OpenHook>;
 }
@@ -38,6 +40,8 @@ export type RetryRefusal =
 
 interface RetryRequest {
   readonly at: number;
+  /** Number of the last mail. */
+  readonly mail: number;
   /** The calls to retry. Default: the only one that failed for good; none if there is none. */
   readonly calls?: readonly string[] | undefined;
   /** What began after the cut and may be dropped all the same: ids of requests. */
@@ -49,7 +53,7 @@ interface RetryRequest {
 /** Plans a retry by the journal of a run that has failed. Does no I/O. */
 export function planRetry(
   journal: readonly Event[],
-  { at, calls, force = [], unread = new Set() }: RetryRequest,
+  { at, mail, calls, force = [], unread = new Set() }: RetryRequest,
 ): RetryPlan | RetryRefusal {
   const events = withoutRetried(journal);
   const failed = events.filter(isFinalFailure);
@@ -66,13 +70,14 @@ export function planRetry(
   if (unknown.length > 0) return { because: "unsettled", ids: unknown };
   const renewed = begun.map((id) => withoutRenewal(id, renewalsIn(journal)));
   const retried = failed.filter(({ id }) => cuts.includes(id));
-  const retry: Retry = { type: "retry", at, cuts, renewed };
+  const retry: Retry = { type: "retry", at, cuts, renewed, mail };
   return {
     retry,
     failures: retried.filter((event) => event.type === "fail"),
     children: retried.flatMap(({ type, id }) => (type === "ended" ? runsOf(events, id) : [])),
     hooks: openHooks(withoutRetried([...journal, retry])),
     voids: forgottenChunks(journal, events, dropped),
+    voidedSteps: voidedSteps(events, dropped),
   };
 }
 

@@ -10,6 +10,8 @@ import { deliver, deliverResult, endInDoubt } from "./verdict.js";
 
 /** The run in which attempts are retried or reconciled. */
 export interface DueRun extends AttemptRun, AskingRun {
+  readonly pausing: { readonly isPaused: boolean };
+  touch(): void;
   readonly host: AttemptRun["host"] & AskingRun["host"];
 }
 
@@ -29,6 +31,13 @@ async function ask(call: StepCall<DueRun>): Promise<void> {
   if (answer.kind === "found") return deliverResult(call, answer.result, "reconciled");
   call.mayHaveHappened = false;
   if (call.stop !== undefined) return deliverCancelled(call, cancelled(call, "settled"));
-  if (!isExhausted(call.failures, definition.options())) return startNext(call);
+  if (!isExhausted(call.failures, definition.options())) return run.pausing.isPaused ? startAfterPause(call) : startNext(call);
   deliver(call, "fail", encodeWithStack(exhausted(definition.name, call.failures, decodeError(call.failure))));
+}
+
+/** A paused run begins nothing. The answer is not journaled: an owner that gets the run after the pause asks again. */
+function startAfterPause(call: StepCall<DueRun>): void {
+  call.state = "waiting";
+  call.isWithheld = true;
+  call.run.touch();
 }
