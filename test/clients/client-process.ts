@@ -19,6 +19,8 @@ export interface ClientPlan {
   readonly url: string;
   readonly token?: string;
   readonly requestMs?: number;
+  /** The certificate authority that the client trusts. */
+  readonly caFile?: string;
   /** How long a call waits for its outcome to be saved. */
   readonly saveMs?: number;
   readonly provider: string;

@@ -1,11 +1,15 @@
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
+import { join } from "node:path";
+import { createServer as createTlsServer } from "node:tls";
 import { inspect } from "onceflow";
 import { cuttingProxy } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isFull, sample } from "../kit/effort.js";
 import { Program } from "../kit/program.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { until } from "../kit/until.js";
+import { makeCertificates, openssl } from "../nodes/certificates.js";
 import { languages, titleOf } from "./languages.js";
 import { serveApi } from "./programs/serve-api.js";
 import { clientScene, token } from "./scene.js";
@@ -174,6 +178,33 @@ describe.for(languages)("the client of", (language) => {
       ]);
       expect(JSON.stringify(lines)).not.toContain(secret);
       expect(received).toEqual([]);
+    });
+
+    test("over https: a server whose certificate is not trusted gets no token, and is refused at once", async ({ skip }) => {
+      if (openssl() === undefined) return skip("the program openssl is not there");
+      const scene = await clientScene({ language });
+      const folder = temporaryFolder(onTestFinished);
+      const { server: certificate } = makeCertificates(folder);
+      const server = createTlsServer(certificate, (socket) => {
+        const upstream = connect(Number(new URL(scene.proxy.url).port), "127.0.0.1");
+        socket
+          .on("error", () => {})
+          .pipe(upstream)
+          .pipe(socket);
+      });
+      await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+      onTestFinished(() => void server.close());
+      const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/onceflow`;
+      const calls = [{ key: "charge:order-1" }];
+      const lines = await scene.runPlans([
+        { url, calls },
+        { url, calls, caFile: join(folder, "ca.pem") },
+      ]);
+      expect(lines).toMatchObject([
+        { error: "SERVER_REFUSED", message: expect.stringContaining("certificate") },
+        { status: "executed", attempt: 1 },
+      ]);
+      expect(scene.proxy.requests).toEqual(["/onceflow/keys/begin", "/effects", "/onceflow/keys/settle"]);
     });
 
     test("an answer that is not the API's is refused, and is not taken for an outcome", async () => {

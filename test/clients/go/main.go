@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +37,7 @@ type clientPlan struct {
 	Token     string
 	RequestMs int
 	SaveMs    int
+	CaFile    string
 	Provider  string
 	Calls     []call
 	Parallel  bool
@@ -178,7 +181,16 @@ func main() {
 }
 
 func execute() {
-	client, err := onceflow.New(onceflow.Config{URL: plan.URL, Token: plan.Token, RequestTimeout: time.Duration(plan.RequestMs) * time.Millisecond})
+	config := onceflow.Config{URL: plan.URL, Token: plan.Token, RequestTimeout: time.Duration(plan.RequestMs) * time.Millisecond}
+	if plan.CaFile != "" {
+		text, err := os.ReadFile(plan.CaFile)
+		if err != nil {
+			panic(err)
+		}
+		config.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+		config.TLS.RootCAs.AppendCertsFromPEM(text)
+	}
+	client, err := onceflow.New(config)
 	if err != nil {
 		known := new(onceflow.Error)
 		errors.As(err, &known)

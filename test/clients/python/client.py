@@ -2,6 +2,7 @@
 
 import json
 import logging
+import ssl
 import sys
 import threading
 import urllib.request
@@ -79,7 +80,8 @@ def execute() -> None:
     if "saveMs" in plan:
         onceflow.SAVE_S_MAX = plan["saveMs"] / 1000
     try:
-        client = onceflow.Client(plan["url"], token=plan.get("token"), request_s=plan.get("requestMs", 10_000) / 1000)
+        trusted = {"ssl_context": ssl.create_default_context(cafile=plan["caFile"])} if "caFile" in plan else {}
+        client = onceflow.Client(plan["url"], **trusted, token=plan.get("token"), request_s=plan.get("requestMs", 10_000) / 1000)
     except onceflow.OnceflowError as error:
         return show({"error": error.code, "message": str(error)})
     calls: List[Dict[str, Any]] = plan["calls"]
