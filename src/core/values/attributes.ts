@@ -8,7 +8,7 @@ export type AttributeValue = string | number | boolean;
 /** Names and values by which a run or an execution is found: `{ customer: "c-17", priority: 2 }`. */
 export type Attributes = Readonly<Record<string, AttributeValue>>;
 
-const attributesMax = 16;
+export const attributesMax = 16;
 const valueBytesMax = 256;
 const namePattern = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
 
@@ -42,4 +42,17 @@ export function attributeText(value: AttributeValue): string {
 
 export function attributeOf(text: string): AttributeValue {
   return JSON.parse(text) as AttributeValue;
+}
+
+/** The stored form of the attributes of a run: JSON of the texts of their values, by name. Null: none. */
+export function encodeAttributes(attributes: Attributes): string | null {
+  const entries = Object.entries(attributes).map(([name, value]) => [name, attributeText(value)] as const);
+  entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return entries.length === 0 ? null : JSON.stringify(Object.fromEntries(entries));
+}
+
+export function decodeAttributes(stored: string | null): Attributes {
+  if (stored === null) return {};
+  const texts = JSON.parse(stored) as Readonly<Record<string, string>>;
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, attributeOf(text)]));
 }

@@ -3,6 +3,7 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { whole } from "../../core/ledger/key-ref.js";
 import type { RunBackend } from "../../core/runs/operation.js";
 import { hasEnded, type RunRecord, type RunStatus, runStatuses, type WorkerRecord } from "../../core/runs/run.js";
+import type { RunPosition } from "../../core/runs/search/filter.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./in-store.js";
 
@@ -70,7 +71,8 @@ export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}):
     const reason = reasonFor(workflow, workers);
     for (const run of page) items.push(itemOf(run, reason));
     const last = page.at(-1);
-    if (last !== undefined && items.length === limit) return { items, cursor: cursorOf({ ...place, after: last }) };
+    if (last !== undefined && items.length === limit)
+      return { items, cursor: cursorOf({ ...place, after: { at: last.createdAt, id: last.id } }) };
     const nextStatus = openStatuses[openStatuses.indexOf(status) + 1];
     if (nextStatus === undefined) looked += 1;
     place = nextStatus === undefined ? { workflow } : { workflow, status: nextStatus };
@@ -81,7 +83,7 @@ export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}):
 /** Where a page begins. Without a status: behind all runs of the workflow. */
 type Place =
   | { readonly workflow: string; readonly status?: undefined; readonly after?: undefined }
-  | { readonly workflow: string; readonly status: RunStatus; readonly after?: Pick<RunRecord, "createdAt" | "id"> };
+  | { readonly workflow: string; readonly status: RunStatus; readonly after?: RunPosition };
 
 /** Names that are read at a time. */
 const namesMax = 100;
@@ -110,18 +112,18 @@ function reasonFor(workflow: string, workers: readonly WorkerRecord[]): string {
 }
 
 function cursorOf({ workflow, status, after }: Place): string {
-  const parts = status === undefined ? [workflow] : [workflow, status, ...(after === undefined ? [] : [after.createdAt, after.id])];
+  const parts = status === undefined ? [workflow] : [workflow, status, ...(after === undefined ? [] : [after.at, after.id])];
   return Buffer.from(JSON.stringify(parts)).toString("base64url");
 }
 
 function placeOf(cursor: unknown): Place {
-  const [workflow, status, createdAt, id, ...more] = partsOf(cursor);
+  const [workflow, status, at, id, ...more] = partsOf(cursor);
   const isStatus = openStatuses.includes(status as RunStatus);
   if (typeof workflow === "string" && more.length === 0) {
     if (status === undefined) return { workflow };
-    if (isStatus && createdAt === undefined) return { workflow, status: status as RunStatus };
-    if (isStatus && Number.isSafeInteger(createdAt) && typeof id === "string")
-      return { workflow, status: status as RunStatus, after: { createdAt: createdAt as number, id } };
+    if (isStatus && at === undefined) return { workflow, status: status as RunStatus };
+    if (isStatus && Number.isSafeInteger(at) && typeof id === "string")
+      return { workflow, status: status as RunStatus, after: { at: at as number, id } };
   }
   throw new InvalidInputError("cursor", "is not a cursor that runsWithoutWorker returned");
 }
