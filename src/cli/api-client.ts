@@ -7,11 +7,14 @@ export interface Answer {
 
 const answerMsMax = 90_000;
 
-/** Returns a function that calls an Onceflow server. An error response is thrown with the server's title and detail. */
-export function apiClient(address: string, token: string | undefined): (path: string, init?: RequestInit) => Promise<Answer> {
+/** `notFound`: a 404 is an answer, and not thrown. */
+export type ApiCall = (path: string, init?: RequestInit, options?: { readonly notFound?: boolean }) => Promise<Answer>;
+
+/** Returns a function that calls an Onceflow server. An error response is thrown with the server's title and detail, and the code of the error there. */
+export function apiClient(address: string, token: string | undefined): ApiCall {
   const url = serverUrl(address);
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  return async (path, init = {}) => {
+  return async (path, init = {}, { notFound = false } = {}) => {
     const asked = {
       ...init,
       headers: { ...headers, ...init.headers },
@@ -22,12 +25,29 @@ export function apiClient(address: string, token: string | undefined): (path: st
       throw new UnreachableError(`[onceflow] ${url} cannot be reached`, error);
     });
     const body = (await response.json().catch(() => ({}))) as Answer["body"];
-    if (response.ok) return { status: response.status, body };
-    const { title = "no reason given", detail } = body as { title?: string; detail?: string };
+    const { title = "no reason given", detail, code, type } = body as { title?: string; detail?: string; code?: string; type?: string };
+    // Without a problem document it is another server, or another path, and not an answer about what was looked for.
+    if (response.ok || (notFound && response.status === 404 && isNotFound(code ?? type))) return { status: response.status, body };
     const message = `[onceflow] ${url} answered ${response.status}: ${title}${detail === undefined ? "" : `; ${detail}`}`;
+    if (code !== undefined && response.status !== 400) throw new OnceflowError(message, { code, retryable: response.status >= 500 });
     if (response.status < 500) throw new ConfigurationError(message, { code: "REFUSED" });
     throw new OnceflowError(message, { code: "REFUSED", retryable: true });
   };
+}
+
+/** The thing was not found, in contrast to the route. */
+function isNotFound(name: string | undefined): boolean {
+  return name !== undefined && !/route[-_]unknown/i.test(name);
+}
+
+/** `?a=1&b=2` of the members that are defined. */
+export function queryText(query: object): string {
+  const words = Object.entries(query).flatMap(([name, value]: [string, unknown]): [string, string][] => {
+    if (value === undefined) return [];
+    if (value instanceof Date) return [[name, value.toISOString()]];
+    return [[name, typeof value === "object" ? JSON.stringify(value) : String(value)]];
+  });
+  return words.length === 0 ? "" : `?${new URLSearchParams(words)}`;
 }
 
 /** Returns origin and path only. A user name, password or query in the URL would be printed with every error. */

@@ -1,17 +1,30 @@
 import { printable } from "../core/errors/printable.js";
+import { hasColours } from "./terminal/colour.js";
+import { tableLines } from "./terminal/table-lines.js";
 import { padded, widthOf } from "./width.js";
 
-/** Formats rows below column heads; undefined cells are empty. */
-export function table(heads: readonly string[], rows: readonly (readonly (string | number | undefined)[])[]): string {
-  return columns([heads, ...rows.map((row) => row.map((cell) => String(cell ?? "")))]);
+/** Formats rows below column heads; undefined cells are empty. On a terminal long cells are folded to its width, and words such as "failed" have a colour. */
+export function table(heads: readonly string[], rows: readonly (readonly (string | number | null | undefined)[])[]): string {
+  const width = process.stdout.isTTY ? process.stdout.columns : undefined;
+  return tableLines(heads, rows, { fit: "fold", colours: hasColours(process.stdout), ...(width === undefined ? {} : { width }) }).join(
+    "\n",
+  );
 }
 
 /** Formats names and values, one pair per line. */
 export const facts = (rows: readonly (readonly [string, unknown])[]): string =>
   columns(rows.map(([name, value]) => [name, value instanceof Date ? (timeOf(value) ?? "") : String(value ?? "")]));
 
-export const timeOf = (at: Date | number | null | undefined): string | undefined =>
-  at === undefined || at === null ? undefined : new Date(at).toISOString().replace("T", " ").slice(0, 19);
+/** The time in the time zone of this process, and its distance from UTC: `2026-11-19 22:53:02+01:00`, or with `Z` in UTC. */
+export function timeOf(at: Date | number | string | null | undefined): string | undefined {
+  if (at === undefined || at === null) return undefined;
+  const time = new Date(at);
+  const minutes = -time.getTimezoneOffset();
+  const local = new Date(time.getTime() + minutes * 60_000).toISOString().replace("T", " ").slice(0, 19);
+  if (minutes === 0) return `${local}Z`;
+  const two = (value: number) => String(Math.trunc(value)).padStart(2, "0");
+  return `${local}${minutes < 0 ? "-" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
+}
 
 /** Formats rows as lines with aligned columns. The last column is not padded. */
 export function columns(rows: readonly (readonly string[])[]): string {

@@ -1,4 +1,5 @@
 import { MismatchError, NotKnownError, UnreachableError } from "../core/errors/errors.js";
+import { isHeard, publish } from "../core/events/channels.js";
 import { type OnceResult, once } from "../core/ledger/once.js";
 import type { OnceOptions } from "../core/ledger/options.js";
 import { isWrongSetUp } from "../core/work/until-answered.js";
@@ -28,8 +29,35 @@ export function isKeyed<From>(
  * Request → key, scope and fingerprint → ledger → handler → stored response → reply. "captured": send the handler's own response;
  * its outcome is stored. Errors of the handler are rethrown.
  */
-export async function answer<From>(policy: Policy<From>, incoming: IncomingRequest<From>, execute: Execute): Promise<Reply | "captured"> {
+export function answer<From>(policy: Policy<From>, incoming: IncomingRequest<From>, execute: Execute): Promise<Reply | "captured"> {
   const execution = new HandlerExecution(policy, incoming, execute);
+  return isHeard("request") ? answerReported(execution, policy, incoming, execute) : answerWith(execution, policy, incoming, execute);
+}
+
+async function answerReported<From>(
+  execution: HandlerExecution<From>,
+  policy: Policy<From>,
+  incoming: IncomingRequest<From>,
+  execute: Execute,
+): Promise<Reply | "captured"> {
+  const calledAt = performance.now();
+  let status: number | undefined;
+  try {
+    const reply = await answerWith(execution, policy, incoming, execute);
+    status = reply === "captured" ? execution.status : reply.status;
+    return reply;
+  } finally {
+    const { store, method } = { store: policy.store.name, method: incoming.method.toUpperCase() };
+    publish("request", { store, method, status, executed: execution.ran, ms: performance.now() - calledAt });
+  }
+}
+
+async function answerWith<From>(
+  execution: HandlerExecution<From>,
+  policy: Policy<From>,
+  incoming: IncomingRequest<From>,
+  execute: Execute,
+): Promise<Reply | "captured"> {
   try {
     const key = readKey(incoming.header(policy.header), policy.keyCharsMax);
     if (key === undefined) throw new Refusal("key-missing", `send the header ${policy.header}`);

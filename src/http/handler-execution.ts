@@ -26,6 +26,8 @@ export class HandlerExecution<From> {
   #cancelOverdue: () => void = () => {};
   #rejectOverdue: (error: Refusal) => void = () => {};
   whole = true;
+  /** Status of the handler's response. */
+  status: number | undefined;
   /** Whether the handler was called. */
   ran = false;
 
@@ -49,6 +51,7 @@ export class HandlerExecution<From> {
     const captured = await this.#bounded(attempt);
     const { status, whole } = captured;
     this.whole = whole;
+    this.status = status;
     if (keeps(status)) return toStored(captured, keptHeader, this.#incoming.method === "HEAD");
     // Below 500 the handler rejected the request, so nothing was done. From 500 on the effect class decides.
     const error = status < 500 ? new NotApplied(`answered ${status}`) : new ServerError(`answered ${status}`);

@@ -1,4 +1,5 @@
 import { knownOptions } from "../core/errors/known-options.js";
+import { isHeard, publish } from "../core/events/channels.js";
 import type { Store } from "../core/store/store.js";
 import { Gate } from "../core/work/gate.js";
 import { checkBatch, handleAll } from "./batch.js";
@@ -15,7 +16,7 @@ import type { Handled, InboxCounts, InboxMetrics } from "./handled.js";
 import { copyOf } from "./identity.js";
 import { Lanes } from "./lanes.js";
 import { type Message, type MessageHandler, plainMessage } from "./message.js";
-import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions } from "./options.js";
+import { type AnyInboxOptions, checkOptions, type InboxOptions, type OperationInboxOptions, type Policy } from "./options.js";
 import { discard, type RetryDeadLetterOptions, retryDeadLetter } from "./retry-dead-letter.js";
 import { type AnyMessageHandler, type Task, taskOf, type Unkeyed } from "./task.js";
 
@@ -97,12 +98,14 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
   const counts: InboxCounts = { processed: 0, duplicates: 0, held: 0, retried: 0, dead: 0, deadLettersRetried: 0 };
 
   async function handleOne(task: Task | Unkeyed, how: HandleOptions, gate: Gate): Promise<Handled> {
+    const calledAt = isHeard("message") ? performance.now() : undefined;
     const { orderKey } = task.message;
     const handle = () => handleTask(policy, task, how, gate);
     const inLane = order === "perKey" && orderKey !== undefined;
     const isOver = () => hasOutcome(policy, task);
     const handled = inLane ? await lanes.run(orderKey, { id: copyOf(task), handle, isOver }) : await handle();
     counts[counterOf(handled)] += 1;
+    if (calledAt !== undefined) reportHandled(policy, task.message.id, handled, performance.now() - calledAt);
     return handled;
   }
 
@@ -139,6 +142,11 @@ export function createInbox<Input, Value>(store: Store, options: InboxOptions | 
       return { ...counts, redriven: counts.deadLettersRetried };
     },
   };
+}
+
+function reportHandled({ store, consumer: inbox }: Policy, id: string | undefined, handled: Handled, ms: number): void {
+  const attempt = "attempt" in handled ? handled.attempt : undefined;
+  publish("message", { type: "handled", store: store.name, inbox, id, outcome: handled.status, attempt, ms });
 }
 
 function counterOf(handled: Handled): keyof InboxCounts {

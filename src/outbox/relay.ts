@@ -1,4 +1,5 @@
 import { OnceflowError, UnreachableError } from "../core/errors/errors.js";
+import { isHeard, publish as publishEvent } from "../core/events/channels.js";
 import type { PacketAnswer, PacketClaimQuery, PacketClaims, PacketOutcome } from "../core/packets/operation.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { PacketLease } from "../core/packets/worker/packet-lease.js";
@@ -8,6 +9,7 @@ import { BoundedCall } from "../core/work/bounded-call.js";
 import { InHand } from "../core/work/in-hand.js";
 import { PollLoop } from "../core/work/poll-loop.js";
 import { afterEffect } from "../core/work/until-answered.js";
+import { messageOf } from "./message.js";
 import type { Counts } from "./metrics.js";
 import { type Publishing, publish, triesOf } from "./publish.js";
 
@@ -127,6 +129,7 @@ export class Relay {
   async #relay(packet: PacketRecord, worker: number, turn: <T>(work: () => Promise<T>) => Promise<T>): Promise<void> {
     const call = new BoundedCall();
     this.#calls.add(call);
+    const beganAt = isHeard("message") ? performance.now() : undefined;
     try {
       const [to, answer] = await turn(async () => {
         // While it waited for a suspect, the lease may have been lost or the relay stopped: then the message is released.
@@ -136,6 +139,7 @@ export class Relay {
       // Stale: another relay owns the message now and publishes it again.
       if (answer.kind === "packetSettled") this.#counts[countOf[to.kind]] += 1;
       else this.#counts.stale += 1;
+      if (beganAt !== undefined) this.#report(packet, answer.kind === "packetSettled" ? to : undefined, performance.now() - beganAt);
     } catch (error) {
       // The store is closed: the message stays claimed until the lease expires.
       this.#trouble(error);
@@ -144,6 +148,14 @@ export class Relay {
       if (this.#calls.size === 0) this.#ended();
       this.wake();
     }
+  }
+
+  /** `to` undefined: another relay owns the message. */
+  #report(packet: PacketRecord, to: PacketOutcome | undefined, ms: number): void {
+    if (to?.kind === "release") return;
+    const { store, name: outbox } = this.#publishing.policy;
+    const outcome = to === undefined ? "stale" : to.kind === "trial" ? "retry" : to.kind;
+    publishEvent("message", { type: "published", store: store.name, outbox, id: idOf(packet), outcome, attempt: packet.attempt, ms });
   }
 
   /** Retries until the outcome is stored or another relay owns the message. `worker` claimed the message, even if this relay has rejoined since. */
@@ -194,6 +206,15 @@ export class Relay {
         resolve();
       };
     });
+  }
+}
+
+/** Undefined if this process cannot decrypt the message. */
+function idOf(packet: PacketRecord): string | undefined {
+  try {
+    return packet.key?.key ?? messageOf(packet).id;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,20 +1,21 @@
-import type { RuntimeEvent } from "../exports/graph.js";
-
-export interface EventStreamOptions {
+export interface EventStreamOptions<Event extends { readonly type: string }> {
   /** Subscribes the stream to events; returns the function that unsubscribes it. */
-  readonly listen: (send: (event: RuntimeEvent) => void) => () => void;
+  readonly listen: (send: (event: Event) => void) => () => void;
   readonly eventsMax: number;
   readonly heartbeatMs: number;
   readonly signal: AbortSignal;
+  /** What happens to a reader that is too slow. drop (default): it misses events, and goes on. end: its stream ends. */
+  readonly whenFull?: "drop" | "end";
   /** Called once, when the stream ends for any reason. */
   readonly ended: () => void;
 }
 
 /**
  * A stream of server-sent events. Chunks are made when the reader pulls: until then up to `eventsMax` events wait; further
- * events are dropped, and a `dropped` event reports their count.
+ * events are dropped, and a `dropped` event reports their count. Then the stream goes on, or ends.
  */
-export function eventStream({ listen, eventsMax, heartbeatMs, signal, ended }: EventStreamOptions): ReadableStream<Uint8Array> {
+export function eventStream<Event extends { readonly type: string }>(options: EventStreamOptions<Event>): ReadableStream<Uint8Array> {
+  const { listen, eventsMax, heartbeatMs, signal, ended, whenFull = "drop" } = options;
   const bytes = new TextEncoder();
   // Sent at once, so that the client knows that it is subscribed.
   let waiting: string[] = [": listening\n\n"];
@@ -50,9 +51,13 @@ export function eventStream({ listen, eventsMax, heartbeatMs, signal, ended }: E
         if (waiting.length === 0) await new Promise<void>((resolve) => (wake = resolve));
         const texts = waiting;
         waiting = [];
+        const isOver = dropped > 0 && whenFull === "end";
         if (dropped > 0) texts.push(messageOf("dropped", { count: dropped }));
         dropped = 0;
         if (texts.length > 0 && !signal.aborted) controller.enqueue(bytes.encode(texts.join("")));
+        if (!isOver || signal.aborted) return;
+        end();
+        controller.close();
       },
       cancel: () => end(),
     },

@@ -11,10 +11,22 @@ export function hostGuard(token: string | undefined): MiddlewareHandler {
   return async (c, next) => {
     const host = c.req.header("host") ?? new URL(c.req.url).host;
     if (token === undefined && !isLoopback(nameOf(host))) return problemResponse("host-refused");
-    const origin = c.req.header("origin");
-    if (origin !== undefined && !isOwn(origin, host)) return problemResponse("origin-refused");
+    if (isForeign(c.req.header("origin"), host)) return problemResponse("origin-refused");
     return await next();
   };
+}
+
+/** Rejects requests that web pages of other origins send. Browsers name the origin, or at least say that the request is from another site. */
+export function originGuard(refuse: () => Response): MiddlewareHandler {
+  return async (c, next) => {
+    const host = c.req.header("host") ?? new URL(c.req.url).host;
+    const isOther = isForeign(c.req.header("origin"), host) || /^(cross|same)-site$/i.test(c.req.header("sec-fetch-site") ?? "");
+    return isOther ? refuse() : await next();
+  };
+}
+
+function isForeign(origin: string | undefined, host: string): boolean {
+  return origin !== undefined && !isOwn(origin, host);
 }
 
 /** If the server has a token: rejects requests without it. */
@@ -27,7 +39,7 @@ export function tokenGuard(token: string | undefined): MiddlewareHandler {
   };
 }
 
-function bearerOf(field = ""): string {
+export function bearerOf(field = ""): string {
   return /^bearer +(\S+)$/i.exec(field.trim())?.[1] ?? "";
 }
 

@@ -43,7 +43,7 @@ const tokenCharsMin = 16;
 
 export function checkAppOptions(options: AppOptions): AppPolicy {
   const { token, bodyBytesMax = 1024 * 1024, waitMsMax = 60_000, listenersMax = 100, eventsMax = 1000, heartbeatMs = 15_000 } = options;
-  const { signal = new AbortController().signal, onError = warn, env = process.env } = options;
+  const { signal = new AbortController().signal, onError = warnOfError, env = process.env } = options;
   if (token !== undefined) checkToken(token);
   whole("bodyBytesMax", bodyBytesMax, 1, 1024 * 1024 * 1024);
   whole("listenersMax", listenersMax, 0, 100_000);
@@ -54,12 +54,12 @@ export function checkAppOptions(options: AppOptions): AppPolicy {
 }
 
 /** The error message must not contain the token. */
-function checkToken(token: unknown): void {
+export function checkToken(token: unknown): asserts token is string {
   if (typeof token === "string" && token.length >= tokenCharsMin && /^[\x21-\x7e]+$/.test(token)) return;
   throw new InvalidInputError("token", `must be ${tokenCharsMin} or more printable ASCII characters without spaces`);
 }
 
-function warn(error: unknown): void {
+export function warnOfError(error: unknown): void {
   const what = error instanceof Error ? error.message : String(error);
   process.emitWarning(`[onceflow] a request failed with an unexpected error: ${what}`, {
     type: "OnceflowWarning",

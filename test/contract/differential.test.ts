@@ -234,7 +234,7 @@ async function compare(backend: Backend, numRuns: number, part = 1): Promise<voi
 }
 
 describe.concurrent("SQLite decides as decide() does", { timeout: compareMsMax }, () => {
-  const histories = effort({ quick: 20, full: 60 });
+  const histories = effort({ quick: 10, full: 60 });
   test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { onTestFinished }) => {
     const folder = temporaryFolder(onTestFinished);
     await compare(await sqliteBackend({ path: join(folder, "ledger.db") }), histories, part);
@@ -250,7 +250,7 @@ describe.concurrent("PostgreSQL decides in SQL as decide() does", { timeout: com
   });
   afterAll(() => database?.drop());
 
-  const histories = effort({ quick: 20, full: 80 });
+  const histories = effort({ quick: 10, full: 80 });
   test.for([1, 2, 3, 4])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (database === undefined) return skip(server.ok ? "no database" : server.reason);
     const url = new URL(database.url);
@@ -265,7 +265,7 @@ describe.concurrent("MongoDB decides in pipelines as decide() does (an emulator,
 }, () => {
   const server = inject("mongodb");
 
-  const histories = effort({ quick: 10, full: 20 });
+  const histories = effort({ quick: 5, full: 20 });
   test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     const prefix = `differential_${process.pid}_${part}`;
@@ -275,7 +275,7 @@ describe.concurrent("MongoDB decides in pipelines as decide() does (an emulator,
 
 describe.concurrent("Redis decides in Lua as decide() does", { timeout: compareMsMax }, () => {
   const server = inject("redis");
-  const histories = effort({ quick: 20, full: 80 });
+  const histories = effort({ quick: 10, full: 80 });
   test.for([1, 2])(`on ${histories} random histories, part %i`, async (part, { skip }) => {
     if (!server.ok) return skip(server.reason);
     await compare(await openRedis({ url: `${server.url}?prefix=differential-${process.pid}-${part}` }), histories, part);

@@ -1,49 +1,62 @@
 import type { Command } from "commander";
-import type { DeadLetterDetails, Page, Runtime } from "../../exports/graph.js";
 import { InvalidInputError } from "../../exports/index.js";
-import { withClientRuntime } from "../client-runtime.js";
 import { exitFound } from "../exit-codes.js";
 import { wholeNumber } from "../number-option.js";
-import { storeOption } from "../open-store.js";
-import { counted, facts, print, printJson, progress, table, timeOf } from "../output.js";
+import { addTargetOptions, type TargetOptions, withOperations } from "../operations/open-operations.js";
+import type { LetterDetails, LetterOperations, LetterQuery } from "../operations/operations.js";
+import { counted, facts, note, print, printJson, progress, table, timeOf } from "../output.js";
 import { notFound } from "../report-error.js";
+import { isConfirmed } from "../terminal/ask.js";
 
-interface Options extends Page {
-  readonly store?: string;
-  readonly flow?: string;
-  readonly queue?: string;
+interface Options extends LetterQuery, TargetOptions {
+  /** The consumer whose inbox is meant. */
+  readonly inbox?: string;
+}
+
+interface ActOptions extends Options {
   readonly all?: boolean;
-  readonly json?: boolean;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
 }
 
 export function addDeadLetters(program: Command): void {
-  const letters = program.command("dead-letters").description("List, show, retry or discard packets that failed for good");
+  const letters = program
+    .command("dead-letters")
+    .description(
+      "List, show, retry or discard packets and messages that failed for good: of graphs, outboxes (flow outbox:<name>) and inboxes",
+    );
   const add = (name: string, description: string, hidden = false): Command =>
-    letters.command(name, { hidden }).description(description).addOption(storeOption()).option("--json", "print JSON");
+    addTargetOptions(letters.command(name, { hidden }).description(description)).option(
+      "--inbox <consumer>",
+      "dead letters of the inbox of this consumer, by key (only with a store)",
+    );
   const filtered = (command: Command): Command =>
     command.option("--flow <id>", "only this flow").option("--queue <name>", "only this dead-letter queue");
+  const acting = (command: Command): Command =>
+    command.option("--dry-run", "only list what the command would act on").option("--yes", "do not ask");
   const retry = (name: "retry" | "reinject", description: string): void => {
-    filtered(add(name, description, name !== "retry"))
+    filtered(acting(add(name, description, name !== "retry")))
       .argument("[ids...]", "dead letters to retry")
       .option("--all", "all current dead letters, filtered by --flow and --queue")
-      .action((ids: string[], options: Options) => each(name, ids, options));
+      .action((ids: string[], options: ActOptions) => each(name, ids, options));
   };
-  filtered(add("list", "List dead letters (newest first)"))
+  filtered(add("list", "List dead letters (newest first; of an inbox by key)"))
     .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000))
     .option("--before <id>", "continue after this dead letter, the last row of the previous page")
     .action(list);
   add("show", "Show one dead letter: payload, key, and the error of each attempt").argument("<id>").action(show);
   retry("retry", "Retry dead letters: deliver them again with the same key; their history is kept");
   retry("reinject", "Deprecated: use `retry`");
-  filtered(add("discard", "Remove dead letters permanently"))
+  filtered(acting(add("discard", "Remove dead letters permanently")))
     .argument("[ids...]", "dead letters to remove")
     .option("--all", "all current dead letters of a flow; requires --flow")
-    .action((ids: string[], options: Options) => each("discard", ids, options));
+    .action((ids: string[], options: ActOptions) => each("discard", ids, options));
 }
 
-async function list({ store, json, ...query }: Options): Promise<void> {
-  await withClientRuntime({ store }, async (runtime) => {
-    const found = await runtime.deadLetters(query);
+async function list(options: Options): Promise<void> {
+  const { json, inbox, limit = 100 } = options;
+  await withOperations(options, async ({ deadLetters }) => {
+    const found = await deadLetters(inbox).list({ ...queryOf(options), limit });
     if (json) return printJson(found);
     const rows = found.map(({ id, flow, queue, edge, key, attempts, deadAt, error }) => [
       id,
@@ -53,23 +66,35 @@ async function list({ store, json, ...query }: Options): Promise<void> {
       timeOf(deadAt),
       attempts,
       key,
-      `${error.code}: ${error.message}`,
+      `${error.code}: ${error.message ?? "(message hidden)"}`,
     ]);
     print(table(["ID", "FLOW", "QUEUE", "EDGE", "DEAD SINCE", "ATTEMPTS", "KEY", "ERROR"], rows));
+    if (found.length === limit) note(`more: --before ${found.at(-1)?.id}`);
   });
 }
 
-async function show(id: string, { store, json }: Options): Promise<void> {
-  await withClientRuntime({ store }, async (runtime) => {
-    const found = await runtime.deadLetter(id);
+function queryOf({ flow, queue, before, inbox }: Options): LetterQuery {
+  if (inbox !== undefined && (flow ?? queue) !== undefined)
+    throw new InvalidInputError("inbox", "has neither flows nor queues; omit --flow and --queue");
+  return {
+    ...(flow === undefined ? {} : { flow }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(before === undefined ? {} : { before }),
+  };
+}
+
+async function show(id: string, options: Options): Promise<void> {
+  await withOperations(options, async ({ deadLetters }) => {
+    const found = await deadLetters(options.inbox).read(id);
     if (found === undefined) throw notFound(`dead letter ${id}`);
-    if (json) printJson(found);
+    if (options.json) printJson(found);
     else print(detailsOf(found));
   });
 }
 
-function detailsOf({ payload, history, error, ...view }: DeadLetterDetails): string {
-  const rows = { ...view, error: `${error.code}: ${error.message}`, payload: JSON.stringify(payload) };
+function detailsOf({ payload, history, error, deadAt, ...view }: LetterDetails): string {
+  const shown = payload === undefined ? "(hidden, or not stored)" : JSON.stringify(payload);
+  const rows = { ...view, deadAt: timeOf(deadAt), error: `${error.code}: ${error.message ?? "(message hidden)"}`, payload: shown };
   const attempts = history.map(({ attempt, at, ms, code, message }) => [attempt, timeOf(at), `${Math.round(ms)} ms`, code, message]);
   return `${facts(Object.entries(rows))}\n\n${table(["ATTEMPT", "AT", "TOOK", "CODE", "MESSAGE"], attempts)}`;
 }
@@ -80,17 +105,23 @@ const doneWords = { retry: "retried", reinject: "reinjected", discard: "discarde
 type Verb = keyof typeof doneWords;
 
 /** Reports named dead letters that no longer exist, with exit code 1. With --all they are not an error. */
-async function each(verb: Verb, ids: readonly string[], { store, json, all = false, flow, queue }: Options): Promise<void> {
+async function each(verb: Verb, ids: readonly string[], options: ActOptions): Promise<void> {
+  const { all = false, flow, queue, inbox, json, dryRun = false, yes } = options;
   if (all === ids.length > 0) throw new InvalidInputError("ids", "name dead letters, or use --all");
   if (!all && (flow ?? queue) !== undefined) throw new InvalidInputError("flow", "--flow and --queue require --all");
-  if (all && verb === "discard" && flow === undefined)
+  if (all && verb === "discard" && flow === undefined && inbox === undefined)
     throw new InvalidInputError("flow", "discard --all requires --flow, because discarded packets cannot be restored");
-  await withClientRuntime({ store }, async (runtime) => {
-    const wanted = all ? await idsOf(runtime, { ...(flow === undefined ? {} : { flow }), ...(queue === undefined ? {} : { queue }) }) : ids;
+  const action = verb === "discard" ? "discard" : "retry";
+  await withOperations(options, async ({ deadLetters }) => {
+    const letters = deadLetters(inbox);
+    const wanted = all ? await idsOf(letters, queryOf(options)) : ids;
+    if (dryRun) return printDryRun(action, wanted, json);
+    const asks = action === "discard" || all;
+    if (asks && !(await isConfirmed({ what: `${action} ${counted(wanted.length, "dead letter")}`, yes }))) return note("nothing was done");
     const bar = progress(wanted.length);
     const [done, gone]: [string[], string[]] = [[], []];
     for (const id of wanted) {
-      ((await (verb === "discard" ? runtime.discard(id) : runtime.retry(id))) ? done : gone).push(id);
+      ((await letters.act(action, id)) ? done : gone).push(id);
       bar.step();
     }
     bar.end();
@@ -100,15 +131,24 @@ async function each(verb: Verb, ids: readonly string[], { store, json, all = fal
   });
 }
 
+function printDryRun(action: "retry" | "discard", ids: readonly string[], json: boolean | undefined): void {
+  if (json) printJson({ ok: true, dryRun: true, [action]: ids });
+  else
+    print(
+      `dry run, nothing was done; ${action} would be called for ${counted(ids.length, "dead letter")}${ids.length > 0 ? `: ${ids.join(", ")}` : ""}`,
+    );
+}
+
 const lettersMax = 100_000;
 
 /** Lists all ids before the first retry. Otherwise a packet that dies again meanwhile would be listed, and retried, again and again. */
-async function idsOf(runtime: Runtime, which: { readonly flow?: string; readonly queue?: string }): Promise<readonly string[]> {
+async function idsOf(letters: LetterOperations, which: LetterQuery): Promise<readonly string[]> {
   const ids: string[] = [];
   for (let before: string | undefined; ids.length < lettersMax; before = ids.at(-1)) {
-    const page = await runtime.deadLetters({ ...which, limit: 1000, ...(before === undefined ? {} : { before }) });
+    const page = await letters.list({ ...which, limit: 1000, ...(before === undefined ? {} : { before }) });
     ids.push(...page.map(({ id }) => id));
-    if (page.length < 1000) break;
+    if (page.length < 1000) return ids;
   }
+  note(`only the newest ${lettersMax} dead letters are taken; repeat the command for the others`);
   return ids;
 }

@@ -31,7 +31,7 @@ test("if the store cannot be reached, the lease is lost when it expires there, c
   };
   let fail = (): void => {};
   const submit = () => new Promise<never>((_, reject) => (fail = () => reject(new UnreachableError("away"))));
-  const keeper = new AttemptLeases({ clock, submit, heartbeatThread: undefined });
+  const keeper = new AttemptLeases({ store: "test", clock, submit, heartbeatThread: undefined });
   const lost: string[] = [];
   keeper.onLost("me", (why) => lost.push(why));
   keeper.note([{ operation: begin, answer: { kind: "started", attempt: 1 } as never, sentAt: at.now }]);

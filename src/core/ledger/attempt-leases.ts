@@ -1,9 +1,12 @@
+import { isHeard, publish } from "../events/channels.js";
 import type { HeartbeatThread, HeldLease } from "../store/store.js";
 import type { Clock } from "../work/clock.js";
 import { Lease, LeaseKeeper } from "../work/lease-keeper.js";
 import type { Answer, Begin, Operation, Renew } from "./operation.js";
 
 interface AttemptLeasesOptions {
+  /** Kind of store, for events. */
+  readonly store: string;
   readonly clock: Clock;
   readonly submit: (operation: Renew) => Promise<Answer>;
   readonly heartbeatThread: HeartbeatThread | undefined;
@@ -20,9 +23,9 @@ export class AttemptLeases {
   /** By owner. */
   readonly #watchers = new Map<string, (why: string) => void>();
 
-  constructor({ clock, submit, heartbeatThread }: AttemptLeasesOptions) {
+  constructor({ store, clock, submit, heartbeatThread }: AttemptLeasesOptions) {
     this.#heartbeatThread = heartbeatThread;
-    this.#host = { submit, lose: (owner, why) => this.#lose(owner, why) };
+    this.#host = { store, submit, lose: (owner, why) => this.#lose(owner, why) };
     this.#keeper = new LeaseKeeper({ clock, background: true, onBeat: () => heartbeatThread?.alive() });
   }
 
@@ -69,6 +72,7 @@ export class AttemptLeases {
 }
 
 interface LeaseHost {
+  readonly store: string;
   submit(operation: Renew): Promise<Answer>;
   lose(owner: string, why: string): void;
 }
@@ -94,14 +98,24 @@ class AttemptLease extends Lease implements HeldLease {
     const { scope, key, owner, attempt, leaseMs } = this;
     // The same object for every try: group commit recognizes by identity an operation that has failed alone.
     this.#renew ??= { verb: "renew", scope, key, owner, attempt, leaseMs };
-    return (await this.#host.submit(this.#renew)).kind === "renewed";
+    const isRenewed = (await this.#host.submit(this.#renew)).kind === "renewed";
+    if (isRenewed) this.#report("renewed");
+    return isRenewed;
   }
 
   onTaken(): void {
+    this.#report("lost");
     this.#host.lose(this.owner, "it expired, and another attempt took over or the outcome was resolved by hand");
   }
 
   onFailure(_: unknown, isExpired: boolean): void {
-    if (isExpired) this.#host.lose(this.owner, "the store could not be reached until the lease expired");
+    if (!isExpired) return;
+    this.#report("lost");
+    this.#host.lose(this.owner, "the store could not be reached until the lease expired");
+  }
+
+  #report(type: "renewed" | "lost"): void {
+    const { scope, key, attempt } = this;
+    if (isHeard("lease")) publish("lease", { type, store: this.#host.store, of: "key", scope, key, attempt });
   }
 }

@@ -1,10 +1,12 @@
 import { assert, GoneError, MismatchError, ResultNotKeptError, RunningError } from "../errors/errors.js";
+import { isHeard } from "../events/channels.js";
 import { requireStore } from "../store/require-store.js";
 import { requireTransactions, type Store } from "../store/store.js";
 import { decode } from "../values/codec.js";
 import { decodeError } from "../values/stored-error.js";
 import { type Backoff, backoffMs } from "../work/backoff.js";
 import { effectKeyOf } from "./key.js";
+import { reportOnce } from "./once-event.js";
 import type { OnceResult } from "./once-result.js";
 import { type OnceOptions, type Prepared, prepare } from "./options.js";
 import { newOwner } from "./owner.js";
@@ -43,7 +45,18 @@ export interface UnderKey<Value, Input> {
 }
 
 /** `once` for front ends with their own rules about attempts: the inbox limits attempts and stores dead letters. */
-export async function runUnderKey<Value, Input>({ store, options, handler, rules }: UnderKey<Value, Input>): Promise<OnceResult<Value>> {
+export function runUnderKey<Value, Input>(call: UnderKey<Value, Input>): Promise<OnceResult<Value>> {
+  return isHeard("once") ? runReported(call) : run(call);
+}
+
+async function runReported<Value, Input>(call: UnderKey<Value, Input>): Promise<OnceResult<Value>> {
+  const { store, options, handler } = call;
+  requireStore(store);
+  const { scope, key } = prepare(options as OnceOptions).begin;
+  return await reportOnce({ store, scope, key, handler, run: (watched) => run({ ...call, handler: watched }) });
+}
+
+async function run<Value, Input>({ store, options, handler, rules }: UnderKey<Value, Input>): Promise<OnceResult<Value>> {
   requireStore(store);
   const asked = prepare(options as OnceOptions);
   if (options.tx !== undefined) requireTransactions(store);

@@ -116,7 +116,7 @@ async function save(store: Store, settle: Settle | Resolve, failed: (error: unkn
 }
 
 /** The same settlement without its value, or with a shortened error. Undefined: nothing can be left out. */
-function shorter(to: Settlement): Resolve["to"] | undefined {
+export function shorter(to: Settlement): Resolve["to"] | undefined {
   if (to.state === "completed") return to.outcome === null ? undefined : { state: "completed", outcome: null };
   if (to.state !== "failed") return undefined;
   const outcome = shortError(to.outcome);

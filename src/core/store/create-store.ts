@@ -1,3 +1,4 @@
+import { claimReported, reportRunCommit } from "../events/run-events.js";
 import { AttemptLeases } from "../ledger/attempt-leases.js";
 import { AuditLog } from "../ledger/audit.js";
 import { Cipher, type EncryptionOptions } from "../values/cipher.js";
@@ -40,14 +41,15 @@ export function createStore(given: Backend, options: StoreOptions = {}): Store {
     onRunAnswer(operation, answer) {
       counters.countRunAnswer(answer);
       watchers.note(operation, answer);
+      reportRunCommit(backend.name, operation, answer);
     },
   });
   const heartbeatThread = backend.standIn?.();
-  const leases = new AttemptLeases({ clock, submit: (renew) => group.submitRecord(renew), heartbeatThread });
+  const leases = new AttemptLeases({ store: backend.name, clock, submit: (renew) => group.submitRecord(renew), heartbeatThread });
 
   const closed = () => (group.closed ? closedError(backend) : undefined);
   const open = whileOpen(backend, closed);
-  const openRuns = backend.runs && whileOpen(backend.runs, closed);
+  const openRuns = backend.runs && whileOpen(backend.runs, closed, { claim: claimReported(backend.name, backend.runs) });
   const openPackets = backend.packets && whileOpen(backend.packets, closed);
   const purge: Store["purge"] = async (query) => {
     const purged = await open.purge(query);

@@ -1,3 +1,4 @@
+import { isHeard, publish } from "../../core/events/channels.js";
 import type { Entry, Then } from "../../core/runs/operation.js";
 import { runIn, type WorkflowContext } from "../define/context.js";
 import { RunNotWritableError } from "../define/errors.js";
@@ -12,6 +13,7 @@ import { stillAvoiding } from "./parking/avoidance.js";
 import { parkDiverged, parkForeseen } from "./parking/diverged.js";
 import { parkUnreadable } from "./parking/unreadable.js";
 import { RunParts } from "./run-parts.js";
+import { reportVerdicts } from "./step-events.js";
 
 /**
  * One run in the memory of this process.
@@ -105,6 +107,7 @@ export class Execution extends RunParts implements WorkflowContext {
       });
     if (this.host.rehearsal) return this.host.rehearsal.match();
     this.state = "live";
+    this.#reportResumed();
     this.#recordClaim();
     if (this.history.parked !== undefined) this.record({ type: "unpark", at: this.now() });
     if (isOver) this.calls.resumeEnded(this.attempts, awaited);
@@ -113,6 +116,20 @@ export class Execution extends RunParts implements WorkflowContext {
     this.children.resume(this.history.retried);
     this.mailbox.open();
     this.fireTimers();
+  }
+
+  #reportResumed(): void {
+    if (this.writer.isUnbegun || !isHeard("run")) return;
+    const { id: run, workflow, epoch, host, store } = this;
+    publish("run", {
+      type: "resumed",
+      store: store.name,
+      run,
+      workflow: workflow.name,
+      worker: host.owner,
+      epoch,
+      takenOver: this.#lapsed,
+    });
   }
 
   /** The previous owner may not know that it has lost the run: this entry takes the number of the entry that it would write. */
@@ -175,6 +192,7 @@ export class Execution extends RunParts implements WorkflowContext {
   /** The entry is in the store. The writer starts the step bodies now. */
   confirm({ hooks, then }: Entry, conflicts: readonly string[], recorded: readonly Event[]): void {
     this.check?.noteWritten(recorded);
+    reportVerdicts(this, recorded);
     if (then.kind === "end") {
       const { status, output, unsettled = 0 } = then;
       return this.leave({ why: "ended", status, output, unsettled, seq: this.writer.seq - 1 });

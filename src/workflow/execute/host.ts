@@ -45,6 +45,7 @@ export interface Host {
 /** The part of an execution that its host needs. */
 export interface HostedRun {
   readonly id: string;
+  readonly workflow: { readonly name: string };
   readonly creator: string;
   readonly epoch: number;
   /** Set by the host: `advance` is scheduled. */
@@ -63,7 +64,7 @@ export interface Rehearsed {
   readonly store: Store;
   readonly now: number;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "creator" | "epoch" | "consumed" | "parent" | "avoid">;
+  readonly run: Pick<RunRecord, "id" | "creator" | "epoch" | "consumed" | "parent" | "avoid" | "scope" | "attributes">;
   readonly args: readonly unknown[];
   readonly startedAt: number;
   readonly history: History;

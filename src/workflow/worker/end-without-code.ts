@@ -63,7 +63,8 @@ async function commitEnd(store: Store, claimed: Claimed, { before, now }: { befo
   };
   const seq = (journal.at(-1)?.seq ?? 0) + 1;
   // Rejected if a worker has taken over the run meanwhile: that worker handles the mail.
-  const answer = await store.commit({ run: { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, seq, entry } });
+  const { id, creator, epoch, workflow } = run;
+  const answer = await store.commit({ run: { verb: "append", id, creator, epoch, workflow, seq, entry } });
   if (answer.kind === "appended" && cancelled.then.unsettled !== undefined) await recordAccepted(store, run);
 }
 

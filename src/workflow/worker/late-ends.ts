@@ -1,11 +1,13 @@
+import { isHeard } from "../../core/events/channels.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import type { RunAnswer, RunOperation } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
 import { afterEffect } from "../../core/work/until-answered.js";
 import { messageOf } from "../define/message-of.js";
+import { reportVerdict } from "../execute/step-events.js";
 import { type EndedJournal, writeAfterEnd } from "../journal/ends/after-end.js";
-import type { Event } from "../journal/event.js";
+import { type Event, isAttemptEvent } from "../journal/event.js";
 import { type ResolutionMail, resolutionKey } from "../journal/mail/resolution.js";
 import type { EndDeparture, Refusal } from "../journal/writer/departure.js";
 import { warnNotWritten } from "../journal/writer/not-written.js";
@@ -26,6 +28,7 @@ interface LateHost {
 
 interface LeavingRun {
   readonly id: string;
+  readonly workflow: { readonly name: string };
   readonly creator: string;
   readonly calls: { readonly lateBodies: readonly LateBody[] };
   stepIdOf(call: string): string;
@@ -33,10 +36,17 @@ interface LeavingRun {
 
 interface EndedRun {
   readonly id: string;
+  readonly workflow: string;
   readonly creator: string;
   /** Number of the entry with the end of the run. */
   readonly seq: number;
   stepIdOf(call: string): string;
+}
+
+/** The verdict of a body that ended after its run. */
+interface LateVerdict {
+  readonly event: Event;
+  readonly body: LateBody;
 }
 
 /**
@@ -54,8 +64,8 @@ export class LateEnds {
   }
 
   follow(left: LeavingRun, { unsettled, seq }: EndDeparture): void {
-    const { id, creator, calls } = left;
-    const run = { id, creator, seq, stepIdOf: (call: string) => left.stepIdOf(call) };
+    const { id, workflow, creator, calls } = left;
+    const run = { id, workflow: workflow.name, creator, seq, stepIdOf: (call: string) => left.stepIdOf(call) };
     // An operator may have resolved a step while the run was ending: the mail was accepted, and no other owner will read it.
     if (unsettled > 0) this.#write(run, () => undefined);
     for (const body of calls.lateBodies) this.#add(run, body);
@@ -68,7 +78,7 @@ export class LateEnds {
     void body.outcome.then((outcome) => {
       if (!this.#followed.delete(body) || this.#stopped.signal.aborted) return;
       const event = lateVerdict(body, outcome, this.#host.now());
-      this.#write(run, (journal) => (isOpen(body, run, journal) ? [event] : undefined), event);
+      this.#write(run, (journal) => (isOpen(body, run, journal) ? [event] : undefined), { event, body });
     });
   }
 
@@ -81,7 +91,7 @@ export class LateEnds {
     );
   }
 
-  #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined, verdict?: Event): void {
+  #write(run: EndedRun, decide: (journal: EndedJournal) => readonly Event[] | undefined, verdict?: LateVerdict): void {
     const { store } = this.#host;
     const { id, creator } = run;
     const { signal } = this.#stopped;
@@ -97,7 +107,9 @@ export class LateEnds {
         },
         decide,
       });
-      if (typeof written === "object" && verdict !== undefined) await this.#sendToOwner(run, verdict, written.retries);
+      if (verdict === undefined) return;
+      if (written === true) this.#report(run, verdict);
+      if (typeof written === "object") await this.#sendToOwner(run, verdict.event, written.retries);
     };
     // The journal could not be read: the store is closed, or this process cannot decode it. The outcome stays unknown.
     const writing = afterEffect(store, write, { what: `the late end of a step of run "${id}"`, signal }).then(
@@ -106,6 +118,12 @@ export class LateEnds {
     );
     this.#writing.add(writing);
     void writing.then(() => this.#writing.delete(writing));
+  }
+
+  #report(run: EndedRun, { event, body }: LateVerdict): void {
+    if (!isHeard("step") || !isAttemptEvent(event) || event.type === "step") return;
+    const about = { store: this.#host.store.name, run: run.id, workflow: run.workflow };
+    reportVerdict({ ...about, step: body.definition.name, stepId: run.stepIdOf(event.id), ms: undefined }, event);
   }
 
   /**

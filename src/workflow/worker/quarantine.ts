@@ -128,7 +128,7 @@ export class Quarantine {
     const events = encodeEvents([{ type: "claim", owner: host.owner, at, crashes: trial.crashes }]);
     const entry: Entry = { events, consumed: null, hooks: [], children: [], then: { kind: "hold" }, trial };
     const answer = await host.commit(
-      { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, seq, entry },
+      { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, workflow: run.workflow, seq, entry },
       () => !this.#stopping,
     );
     if (answer?.kind !== "appended") return this.#free();
@@ -164,7 +164,7 @@ export class Quarantine {
     const { then } = entry;
     if (then.kind === "release") warnParked(host, { id: run.id, status: "parked", trouble: then.trouble ?? "" });
     const answer = await host.commit(
-      { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, seq, entry },
+      { verb: "append", id: run.id, creator: run.creator, epoch: run.epoch, workflow: run.workflow, seq, entry },
       () => !this.#stopping,
     );
     if (answer?.kind === "appended" && entry.then.kind === "end") await recordAccepted(host.store, run);

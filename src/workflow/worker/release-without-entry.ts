@@ -6,8 +6,9 @@ import type { RunRecord } from "../../core/runs/run.js";
  * fence, so a run that another worker has taken over since stays with that worker.
  */
 export function releaseWithoutEntry(
-  { id, creator, epoch }: Pick<RunRecord, "id" | "creator" | "epoch">,
+  { id, creator, epoch, workflow }: Pick<RunRecord, "id" | "creator" | "epoch"> & { readonly workflow?: string },
   then: Extract<Then, { kind: "release" }>,
 ): Append {
-  return { verb: "append", id, creator, epoch, seq: 1, entry: { events: null, consumed: null, hooks: [], children: [], then } };
+  const about = workflow === undefined ? {} : { workflow };
+  return { verb: "append", id, creator, epoch, ...about, seq: 1, entry: { events: null, consumed: null, hooks: [], children: [], then } };
 }

@@ -1,4 +1,5 @@
 import { type ErrorFacts, LeaseLostError, OnceflowError } from "../../core/errors/errors.js";
+import { isHeard, publish } from "../../core/events/channels.js";
 import type { Renewed, RenewQuery } from "../../core/runs/operation.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
@@ -48,6 +49,8 @@ export class RunLeases {
   readonly #overdue: OverdueStops;
   /** The runs that the last renewal covered. A run that was claimed after it has the lease of its claim. */
   #held: readonly Execution[] = [];
+  /** There was no renewal for the length of the lease, and the event says so. */
+  #isExpired = false;
 
   constructor(holder: LeaseHolder, options: RunLeasesOptions) {
     const { store, owner, leaseMs, signOfLife } = holder;
@@ -91,6 +94,8 @@ export class RunLeases {
     const sentAt = store.clock.now();
     this.#held = [...live.values()].filter((execution) => !isStarting(execution.id));
     const renewed = await store.runs.renew({ owner, leaseMs, signOfLife });
+    this.#isExpired = false;
+    this.#report("renewed");
     this.#overdue.look();
     this.#check(new Map(renewed.map((each) => [each.id, each])), sentAt);
     void this.#giveBack(renewed.filter(({ id }) => !live.has(id)));
@@ -103,11 +108,17 @@ export class RunLeases {
       if (execution.gone || live.get(execution.id) !== execution) continue;
       if (mine?.epoch !== execution.epoch || mine.creator !== execution.creator) {
         execution.lose(lostError(execution));
+        this.#report("lost", execution.id);
         continue;
       }
       execution.writer.confirmHeld(sentAt);
       if (mine.mail > execution.mailbox.heard) void fetchMail(execution);
     }
+  }
+
+  #report(type: "renewed" | "lost", run?: string): void {
+    const { store, owner: worker } = this.#holder;
+    if (isHeard("lease")) publish("lease", { type, store: store.name, of: "runs", worker, run });
   }
 
   /**
@@ -118,6 +129,8 @@ export class RunLeases {
   #onFailure(error: unknown, isExpired: boolean): void {
     this.#holder.troubled("renewing the leases of runs", this.#lease.failures, error);
     if (!isExpired) return;
+    if (!this.#isExpired) this.#report("lost");
+    this.#isExpired = true;
     for (const execution of this.#held) execution.calls.abort(mayBeLostError(execution));
   }
 

@@ -1,5 +1,6 @@
 import { assert } from "../../core/errors/errors.js";
 import { warnOfUnknownOption } from "../../core/errors/known-options.js";
+import { isHeard, publish } from "../../core/events/channels.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import type { Claimed, RunAnswer, RunOperation, StartRun } from "../../core/runs/operation.js";
 import { isSuspect } from "../../core/runs/run.js";
@@ -219,10 +220,11 @@ export class Worker implements Host {
     const workflow = this.#workflow(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
     const input = inputOfStart(create);
+    const labels = { scope: create.scope ?? "", attributes: create.attributes ?? null };
     const execution = new Execution({
       host: this,
       workflow,
-      run: { id: create.id, creator: create.creator, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
+      run: { id: create.id, creator: create.creator, epoch: 1, consumed: 0, parent: create.parent, avoid: [], ...labels },
       // A copy, as every later owner gets: changes that the caller makes to its own object would be lost after a replay.
       args: decode(input) as unknown[],
       input,
@@ -315,6 +317,8 @@ export class Worker implements Host {
     this.#ends.report(execution.id, departure);
     this.#quarantine.noteLeft(execution);
     if (departure.why === "ended") this.#late.follow(execution, departure);
+    if (departure.why === "overtaken" && isHeard("lease"))
+      publish("lease", { type: "lost", store: this.store.name, of: "runs", worker: this.owner, run: execution.id });
     // A run that another start created may have been claimed here while this start was in progress: then it was not adopted.
     if (departure.why === "overtaken" || departure.why === "exists") void this.#adoption.reload(execution);
     // Unread mail has made the run due; and a run that already exists may have no owner.

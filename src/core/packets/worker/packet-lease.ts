@@ -1,3 +1,4 @@
+import { isHeard, publish } from "../../events/channels.js";
 import type { Store } from "../../store/store.js";
 import { LeaseKeeper } from "../../work/lease-keeper.js";
 import { WorkerLease } from "../../work/worker-lease.js";
@@ -69,7 +70,7 @@ export class PacketLease {
 
   /** Aborts running work before the worker gets its new number: the store refuses what that work still settles. */
   async #join(lost: boolean): Promise<void> {
-    if (lost) this.#host.onLost();
+    if (lost) this.#lost();
     await this.#registration.join();
     this.#hold();
     this.#host.onRejoined();
@@ -83,7 +84,9 @@ export class PacketLease {
   async #renew(): Promise<void> {
     const { worker } = this.#registration;
     await this.#host.beforeRenewal?.();
-    if (!(await this.#registration.renew())) await this.rejoin(worker, { lost: true });
+    const isKnown = await this.#registration.renew();
+    if (isKnown) this.#report("renewed");
+    if (!isKnown) await this.rejoin(worker, { lost: true });
     else if (this.#registration.isNearlyUsedUp && this.#host.isIdle()) {
       await this.#registration.join();
       this.#hold();
@@ -92,11 +95,21 @@ export class PacketLease {
     this.#isLost = false;
   }
 
+  #lost(): void {
+    this.#report("lost");
+    this.#host.onLost();
+  }
+
+  #report(type: "renewed" | "lost"): void {
+    const { worker } = this.#registration;
+    if (isHeard("lease")) publish("lease", { type, store: this.#store.name, of: "packets", worker });
+  }
+
   #onFailure(error: unknown): void {
     if (this.#store.closed) return void this.#keeper.stop();
     this.#host.reportTrouble(error);
     const isSure = this.#registration.isSure(this.#store.clock.now());
-    if (!isSure && !this.#isLost) this.#host.onLost();
+    if (!isSure && !this.#isLost) this.#lost();
     this.#isLost = !isSure;
   }
 }

@@ -127,6 +127,7 @@ function recordKind(
 ): CommitKind<Operation, Answer, Verdicted> {
   return {
     noun: "record",
+    store: backend.name,
     flush: (operations) => backend.flush(operations),
     flushesAtOnce: backend.flushesAtOnce,
     rowOf,
@@ -147,6 +148,7 @@ function runKind(
 ): CommitKind<RunOperation, RunAnswer, RunAnswer> {
   return {
     noun: "run",
+    store: backend.name,
     flush: (operations) => requireRuns(backend).flush(operations),
     rowOf: rowOfRun,
     answerOf: (answer) => answer,
@@ -159,6 +161,7 @@ function runKind(
 function packetKind(backend: GroupCommitOptions["backend"]): CommitKind<PacketOperation, PacketAnswer, PacketAnswer> {
   return {
     noun: "packet",
+    store: backend.name,
     flush: (operations) => requirePackets(backend).flush(operations),
     answerOf: (answer) => answer,
   };

@@ -1,4 +1,5 @@
 import { UnreachableError } from "../../errors/errors.js";
+import { isHeard, publish } from "../../events/channels.js";
 import { AloneTurns, groupSize } from "./alone-turns.js";
 import { isConnectionLoss } from "./flush-failure.js";
 import { fail, type Member } from "./member.js";
@@ -18,6 +19,8 @@ export interface Answered<Op, Ans> {
 export interface CommitKind<Op extends object, Ans, Reply> {
   /** For messages. */
   readonly noun: "record" | "run" | "packet";
+  /** Kind of store, for events. */
+  readonly store: string;
   readonly flush: (operations: readonly Op[]) => Promise<readonly (Reply | "again" | Error)[]>;
   readonly answerOf: (reply: Reply) => Ans;
   /** Called with all answers of a flush, before any caller gets its answer. */
@@ -117,7 +120,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
   async #write(members: readonly Member<Op, Ans>[], flushed: () => void): Promise<void> {
     try {
       const alone = members[0]?.alone ?? false;
-      this.#distribute(members, await this.#kind.flush(members.map(({ operation }) => operation)));
+      this.#distribute(members, await this.#send(members));
       if (alone) this.#aloneTurns.flushAnswered();
     } catch (error) {
       const isInOrder = this.#kind.rowOf === undefined;
@@ -127,6 +130,24 @@ export class KindCommit<Op extends object, Ans, Reply> {
     this.#underWay -= 1;
     if (this.#kind.rowOf !== undefined) for (const { row } of members) this.#busy.delete(row);
     flushed();
+  }
+
+  #send(members: readonly Member<Op, Ans>[]): Promise<readonly (Reply | "again" | Error)[]> {
+    const operations = members.map(({ operation }) => operation);
+    return isHeard("flush") ? this.#sendReported(operations) : this.#kind.flush(operations);
+  }
+
+  async #sendReported(operations: readonly Op[]): Promise<readonly (Reply | "again" | Error)[]> {
+    const { store, noun: kind, flush } = this.#kind;
+    const sentAt = performance.now();
+    let ok = false;
+    try {
+      const replies = await flush(operations);
+      ok = true;
+      return replies;
+    } finally {
+      publish("flush", { store, kind, members: operations.length, ms: performance.now() - sentAt, ok });
+    }
   }
 
   /**
@@ -139,7 +160,7 @@ export class KindCommit<Op extends object, Ans, Reply> {
       const group = members.slice(next, next + groupSize(answeredInARow, this.#flushMax));
       this.flushes += 1;
       try {
-        this.#distribute(group, await this.#kind.flush(group.map(({ operation }) => operation)));
+        this.#distribute(group, await this.#send(group));
         answeredInARow += 1;
         next += group.length;
       } catch (error) {

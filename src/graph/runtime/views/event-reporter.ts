@@ -1,3 +1,4 @@
+import { isHeard, publish } from "../../../core/events/channels.js";
 import { historyOf } from "../../../core/packets/history.js";
 import type { Ended, NewPacket, PacketOutcome, Placed, Woken } from "../../../core/packets/operation.js";
 import type { PacketRecord } from "../../../core/packets/packet.js";
@@ -15,12 +16,14 @@ interface Settled {
   readonly ms: number;
 }
 
-/** Counts what happens and notifies listeners. Without listeners no event object is made. */
+/** Counts what happens, notifies listeners and publishes deliveries. Without listeners and subscribers no event object is made. */
 export class EventReporter {
+  readonly #store: string;
   readonly #counters: Counters;
   readonly #listeners: Listeners;
 
-  constructor(counters: Counters, listeners: Listeners) {
+  constructor(store: string, counters: Counters, listeners: Listeners) {
+    this.#store = store;
     this.#counters = counters;
     this.#listeners = listeners;
   }
@@ -41,12 +44,19 @@ export class EventReporter {
     if (route.reportLost !== undefined) return this.#counters.add("lost");
     const counter = to.kind === "done" ? "processed" : to.kind === "retry" ? "retried" : "dead";
     this.#counters.add(counter, route, ms);
+    if (isHeard("delivery")) this.#publish(about(route, packet), to.kind, failure?.code, ms);
     if (!this.#listeners.any) return;
     const what = about(route, packet);
     const { code = "", message = "" } = failure ?? {};
     if (to.kind === "done") this.#listeners.notify({ type: "processed", ...what, ms });
     if (to.kind === "retry") this.#listeners.notify({ type: "retrying", ...what, code, message, delayMs: to.delayMs });
     if (to.kind === "dead") this.#listeners.notify({ type: "dead", ...what, code, message, deadLetter: route.letter?.name });
+  }
+
+  #publish(what: ReturnType<typeof about>, kind: "done" | "retry" | "dead" | "trial", code: string | undefined, ms: number): void {
+    const { flow, node, edge, executionId: execution, packetId: packet, attempt } = what;
+    const outcome = kind === "trial" ? "retry" : kind;
+    publish("delivery", { store: this.#store, flow, node, edge, execution, packet, attempt, outcome, code, ms });
   }
 
   /** A packet was sent that this worker does not deliver now: it is held, acknowledged, or a dead letter. */

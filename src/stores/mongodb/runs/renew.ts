@@ -1,4 +1,4 @@
-import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
+import type { HeldRun, Renewed, RenewQuery } from "../../../core/runs/operation.js";
 import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
 import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
@@ -37,6 +37,26 @@ export async function readWorkers({ workers }: Collections): Promise<WorkerRecor
       ...{ id, workflows, version, startedAt, seenAt, live: leaseUntil > time },
     }))
     .sort((a, b) => Number(b.live) - Number(a.live) || b.seenAt - a.seenAt);
+}
+
+export async function readHeld({ runs }: Collections, owner: string, limit: number): Promise<HeldRun[]> {
+  const found = await runs
+    .find({ owner }, { projection: { workflow: 1 } })
+    .limit(limit)
+    .toArray();
+  return found.map(({ _id: id, workflow }) => ({ id, workflow }));
+}
+
+/** Jumps from name to name through the index: one read for each workflow, however many runs it has. */
+export async function readWorkflows({ runs }: Collections, after: string, limit: number): Promise<string[]> {
+  const names: string[] = [];
+  while (names.length < limit) {
+    const workflow = { $gt: names.at(-1) ?? after };
+    const next = await runs.findOne({ workflow }, { projection: { _id: 0, workflow: 1 }, sort: { workflow: 1 } });
+    if (next === null) break;
+    names.push(next.workflow);
+  }
+  return names;
 }
 
 export async function removeWorker({ workers, bounded }: Collections, owner: string): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Renewed, RenewQuery } from "../../../core/runs/operation.js";
+import type { HeldRun, Renewed, RenewQuery } from "../../../core/runs/operation.js";
 import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
 import type { PgClient } from "../driver.js";
 import { serverNow } from "../ledger/read.js";
@@ -35,4 +35,17 @@ export async function readWorkers(client: PgClient, schema: string): Promise<Wor
 
 export async function removeWorker(client: PgClient, schema: string, owner: string): Promise<void> {
   await client.query(`DELETE FROM ${schema}.run_workers WHERE id = $1`, [owner]);
+}
+
+export async function readHeld(client: PgClient, schema: string, owner: string, limit: number): Promise<HeldRun[]> {
+  return (await client.query<HeldRun>(`SELECT id, workflow FROM ${schema}.runs WHERE owner = $1 LIMIT $2`, [owner, limit])).rows;
+}
+
+/** Jumps from name to name through the index: one probe for each workflow, however many runs it has. */
+export async function readWorkflows(client: PgClient, schema: string, after: string, limit: number): Promise<string[]> {
+  const next = (than: string) => `(SELECT r.workflow FROM ${schema}.runs r WHERE r.workflow > ${than} ORDER BY r.workflow LIMIT 1)`;
+  const text = `WITH RECURSIVE names(name) AS (
+      SELECT ${next("$1")} UNION ALL SELECT ${next("n.name")} FROM names n WHERE n.name IS NOT NULL)
+    SELECT name FROM names WHERE name IS NOT NULL LIMIT $2`;
+  return (await client.query<{ name: string }>(text, [after, limit])).rows.map(({ name }) => name);
 }

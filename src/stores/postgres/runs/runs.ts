@@ -12,8 +12,9 @@ import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
 import { channelOf } from "./notify.js";
 import { purgeRuns } from "./purge.js";
-import { listRuns, readHook, readJournal, readLog, readMail, readOverdueStops, readRun } from "./read.js";
-import { readWorkers, removeWorker, renewRuns } from "./renew.js";
+import { readHook, readJournal, readLog, readMail, readOverdueStops, readRun } from "./read.js";
+import { readHeld, readWorkers, readWorkflows, removeWorker, renewRuns } from "./renew.js";
+import { countRuns, listHooks, listRuns } from "./search.js";
 import { openWatch } from "./watch.js";
 
 export interface RunConnections {
@@ -52,11 +53,15 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     load: (id) => asking("a read", async () => (await loadRuns(queue, schema, [{ id }]))[0]),
     renew: (query) => asking("a renewal", () => renewRuns(queue, schema, query)),
     workers: () => asking("a listing", () => readWorkers(pool, schema)),
+    held: (owner, limit) => asking("a listing", () => readHeld(pool, schema, owner, limit)),
+    workflows: (after, limit) => asking("a listing", () => readWorkflows(pool, schema, after, limit)),
     leave: (owner) => asking("a worker's end", () => removeWorker(queue, schema, owner)),
     mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
     read: (id) => asking("a read", () => readRun(pool, schema, id)),
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
+    count: (filter, max) => asking("a count", () => countRuns(pool, schema, filter, max)),
+    hooks: (query) => asking("a listing", () => listHooks(pool, schema, query)),
     hook: (token) => asking("a read", () => readHook(pool, schema, token)),
     overdueStops: (limit) => asking("a listing", () => readOverdueStops(pool, schema, limit)),
     log: (query) => asking("a listing", () => readLog(pool, schema, query)),

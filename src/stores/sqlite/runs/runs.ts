@@ -6,7 +6,6 @@ import { appendWithin } from "../transactions/transact.js";
 import { readChunks, tailOf } from "./chunks.js";
 import { nothingDue, takeDue } from "./claim.js";
 import { RunFlush } from "./flush.js";
-import { listRuns } from "./list.js";
 import { loadRuns } from "./load.js";
 import { readLog } from "./log.js";
 import { RunNumberHints } from "./number-hints.js";
@@ -25,9 +24,10 @@ import {
   toMail,
   toRun,
 } from "./row.js";
+import { countRuns, listHooks, listRuns } from "./search.js";
 import { SqliteRunTable } from "./table.js";
 import type { RunWatch } from "./watch.js";
-import { listWorkers, removeWorker } from "./workers.js";
+import { listHeld, listWorkers, listWorkflows, removeWorker } from "./workers.js";
 
 export interface RunsOptions {
   readonly sql: Prepared;
@@ -67,6 +67,8 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
       return nothing ?? (await writing(() => transactions.write(() => takeDue(sql, table, hints, query))));
     },
     workers: () => reading(() => listWorkers(sql)),
+    held: (owner, limit) => reading(() => listHeld(sql, owner, limit)),
+    workflows: (after, limit) => reading(() => listWorkflows(sql, after, limit)),
     leave: (owner) => writing(() => removeWorker(sql, owner)),
     load: (id) =>
       reading(() =>
@@ -84,7 +86,9 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
         return row && toRun(row);
       }),
     journal: (id, after, limit) => reading(() => (sql(selectJournal).all(text(id), after, limit) as JournalEntry[]).map(toEntry)),
-    list: (query) => reading(() => listRuns(sql, query)),
+    list: (query) => reading(() => transactions.read(() => listRuns(sql, query))),
+    count: (filter, max) => reading(() => transactions.read(() => countRuns(sql, filter, max))),
+    hooks: (query) => reading(() => listHooks(sql, query)),
     hook: (token) =>
       reading(() => {
         const row = sql(selectHook).get(text(token)) as HookRecord | undefined;

@@ -1,4 +1,4 @@
-import type { RenewQuery } from "../../../core/runs/operation.js";
+import type { HeldRun, RenewQuery } from "../../../core/runs/operation.js";
 import { type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
 import type { Prepared } from "../connection/prepared.js";
 import { storeNow, text } from "./row.js";
@@ -39,4 +39,21 @@ export function hasSilentWorkers(sql: Prepared, now: number): boolean {
 
 export function removeSilentWorkers(sql: Prepared, now: number): void {
   sql(removeSilent).run(now - workerKeptMs);
+}
+
+/** Repeats the index's condition literally, so that SQLite uses the index. */
+const selectHeld = `SELECT id, workflow FROM onceflow_runs INDEXED BY onceflow_runs_queue WHERE ended_at IS NULL AND owner = ? LIMIT ?`;
+/** Jumps from name to name through an index: one probe for each workflow, however many runs it has. */
+const selectWorkflows = `WITH RECURSIVE names(name) AS (
+    SELECT (SELECT min(workflow) FROM onceflow_runs WHERE workflow > ?)
+    UNION ALL
+    SELECT (SELECT min(workflow) FROM onceflow_runs WHERE workflow > names.name) FROM names WHERE names.name IS NOT NULL)
+  SELECT name FROM names WHERE name IS NOT NULL LIMIT ?`;
+
+export function listHeld(sql: Prepared, owner: string, limit: number): HeldRun[] {
+  return (sql(selectHeld).all(text(owner), limit) as HeldRun[]).map(({ id, workflow }) => ({ id, workflow }));
+}
+
+export function listWorkflows(sql: Prepared, after: string, limit: number): string[] {
+  return (sql(selectWorkflows).all(text(after), limit) as { name: string }[]).map(({ name }) => name);
 }

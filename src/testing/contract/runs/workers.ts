@@ -71,6 +71,36 @@ export const knowingWorkers: ContractGroup = {
       assert.equal((await workersOf(store)).length, 1);
     }),
 
+    runCase("the runs of a worker are those that it owns now, up to a limit", async (scene) => {
+      const store = await scene.store();
+      const [owner, other] = [newOwner(), newOwner()];
+      for (const id of ["a", "b", "c"]) await create(store, { id });
+      await claim(store, { owner });
+      await create(store, { id: "theirs" });
+      await claim(store, { owner: other });
+      await create(store, { id: "pending" });
+      const ids = async (worker: string, limit: number) => (await store.runs.held(worker, limit)).map(({ id }) => id).sort();
+      assert.deepEqual(await ids(owner, 10), ["a", "b", "c"]);
+      assert.deepEqual(await ids(other, 10), ["theirs"]);
+      assert.deepEqual(await ids(newOwner(), 10), []);
+      assert.equal((await ids(owner, 2)).length, 2);
+      const { workflow } = await runOf(store, "a");
+      assert.deepEqual(await store.runs.held(other, 1), [{ id: "theirs", workflow }]);
+    }),
+
+    runCase("the names of workflows that have runs, in order, a page at a time", async (scene) => {
+      const store = await scene.store();
+      assert.deepEqual(await store.runs.workflows("", 10), []);
+      for (const [i, workflow] of ["order", "alpha", "order", "refund", "Order", "écru"].entries())
+        await create(store, { id: `r${i}`, workflow });
+      const all = ["Order", "alpha", "order", "refund", "écru"];
+      assert.deepEqual(await store.runs.workflows("", 10), all);
+      assert.deepEqual(await store.runs.workflows("", 2), all.slice(0, 2));
+      assert.deepEqual(await store.runs.workflows("alpha", 2), all.slice(2, 4));
+      assert.deepEqual(await store.runs.workflows("b", 10), all.slice(2));
+      assert.deepEqual(await store.runs.workflows("écru", 10), []);
+    }),
+
     runCase("a worker is live as long as its lease; the list has live workers first, last seen first", async (scene) => {
       const store = await scene.store();
       const [first, second, third] = [newOwner(), newOwner(), newOwner()];

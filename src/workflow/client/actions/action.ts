@@ -173,7 +173,7 @@ function checkSame(entry: LogEntry, { log }: { readonly log: Pick<LogEntry, "id"
   );
 }
 
-function checkActionId(id: unknown): void {
+export function checkActionId(id: unknown): void {
   checkName("actionId", id);
 }
 

@@ -21,7 +21,7 @@ function writing(heldAt: number) {
   const trial = { changedBy: () => undefined, noteWritten() {} };
   const callbacks = { confirm() {}, noteCreated() {}, deliver() {}, touch() {}, leave() {}, lose() {}, failRefused() {} };
   const state = { gone: false, state: "live" as const, ending: { refused: false }, trial };
-  const author = { id: "r", creator: "c", epoch: 1, startedAt: 0, parent: null, host, ...state, ...callbacks };
+  const author = { id: "r", creator: "c", epoch: 1, workflow: { name: "w" }, startedAt: 0, parent: null, host, ...state, ...callbacks };
   return { at, renewals, writer: new RunWriter(author, undefined, 2, heldAt) };
 }
 

@@ -29,6 +29,7 @@ interface Author {
   readonly id: string;
   readonly creator: string;
   readonly epoch: number;
+  readonly workflow: { readonly name: string };
   readonly startedAt: number;
   /** The parent run, which gets the output by mail when the run ends. */
   readonly parent: string | null;
@@ -281,9 +282,9 @@ export class RunWriter {
   }
 
   #operation(entry: Entry): StartRun | Append {
-    const { id, creator, epoch, host } = this.#author;
+    const { id, creator, epoch, host, workflow } = this.#author;
     if (this.#create) return { ...this.#create, first: { owner: host.owner, leaseMs: host.leaseMs, entry } };
-    return { verb: "append", id, creator, epoch, seq: this.#seq, entry };
+    return { verb: "append", id, creator, epoch, workflow: workflow.name, seq: this.#seq, entry };
   }
 
   #confirm({ entry, events, starts }: Sent, conflicts: readonly string[]): void {

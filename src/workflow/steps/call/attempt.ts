@@ -1,3 +1,4 @@
+import { isHeard, publish } from "../../../core/events/channels.js";
 import type { WrongOptions } from "../../define/check-steps.js";
 import type { RunWriter } from "../../journal/writer/run-writer.js";
 import { encodedInTransaction } from "../encoded-result.js";
@@ -56,9 +57,18 @@ function execute(call: StepCall<AttemptRun>): void {
   if (call.state !== "starting") return;
   call.state = "running";
   call.hasBegun = true;
+  call.bodyBeganAt = undefined;
+  if (isHeard("step")) reportBegin(call);
   call.body = new StepBody(call.run, call.definition, call.id, call.attempt, call.firstStartedAt ?? call.startedAt);
   if (call.definition.tx) void executeInTransaction(call, call.body);
   else void call.body.run(call.given.input).then((outcome) => judge(call, outcome));
+}
+
+function reportBegin(call: StepCall<AttemptRun>): void {
+  const { run, definition, stepId, attempt } = call;
+  call.bodyBeganAt = run.now();
+  const about = { store: run.store.name, run: run.id, workflow: run.workflow.name };
+  publish("step", { type: "begin", ...about, step: definition.name, stepId, attempt });
 }
 
 /** Commits business rows and the step's result in one transaction of the store's database. */

@@ -55,6 +55,8 @@ export class StepCall<out Run extends CallOwner = CallOwner> implements WatchedC
   /** An earlier attempt may have written to streams. */
   mayHaveWritten = false;
   startedAt = 0;
+  /** When the body of this attempt began here (store's time); only measured while its event has a subscriber. */
+  bodyBeganAt: number | undefined;
   firstStartedAt: number | undefined;
   body: StepBody | undefined;
   /** The real outcome of a body that still runs after its verdict. */

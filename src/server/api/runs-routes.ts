@@ -1,0 +1,169 @@
+import { runStatuses } from "../../core/runs/run.js";
+import { requireRuns } from "../../core/store/store.js";
+import { decode } from "../../core/values/codec.js";
+import { decodeError } from "../../core/values/stored-error.js";
+import { log } from "../../operate/runs.js";
+import { readAttempts, readJournal } from "../../workflow/client/read-journal.js";
+import { type ListRunsOptions, listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
+import { loadAside } from "../../workflow/journal/aside.js";
+import { type ApiCaller, listScope, requireAllScopes } from "./caller.js";
+import { attributeField, choice, flag, instant, optional, text, wholeNumber } from "./fields.js";
+import { cursorField, limitField, listScopeField } from "./keys-routes.js";
+import { type Call, type Route, route } from "./route.js";
+import { runFor, scopeOf } from "./run-lookup.js";
+import { errorFor, readValue, valuesFor } from "./values.js";
+
+export const idField = text("Id of the run", 512);
+
+const filterFields = {
+  scope: listScopeField,
+  idPrefix: optional(text("Only ids that begin with this", 512)),
+  workflow: optional(text("Only this workflow, by its stored name")),
+  status: optional(choice("Only this status", runStatuses)),
+  parentId: optional(text("Only children of this run", 512)),
+  createdAfter: optional(instant("Only runs created at this time or later")),
+  createdBefore: optional(instant("Only runs created before this time")),
+  endedAfter: optional(instant("Only runs that ended at this time or later")),
+  endedBefore: optional(instant("Only runs that ended before this time")),
+  errorName: optional(text("Only failed runs whose error has this name", 200)),
+  errorCode: optional(text("Only failed runs whose error has this code", 200)),
+  attribute: optional(attributeField('Only runs with this attribute: {"name": …, "value": …}')),
+  needsPerson: optional(flag("true: only runs that need an operator")),
+};
+
+export const runRoutes: readonly Route[] = [
+  route({
+    id: "listRuns",
+    method: "GET",
+    path: "/runs",
+    about: "List runs, newest first",
+    role: "view",
+    problems: ["MISSING_CAPABILITY"],
+    fields: { ...filterFields, limit: limitField, cursor: cursorField },
+    answer: "RunList",
+    run: async ({ store, caller, input }) => {
+      requireRuns(store);
+      const { items, cursor } = await listRuns({ ...filterOf(caller, input), store });
+      return { items: items.map((item) => rowFor(caller, item)), cursor };
+    },
+  }),
+  route({
+    id: "showRun",
+    method: "GET",
+    path: "/run",
+    about: "Show a run with its arguments, and its result or error",
+    role: "view",
+    problems: ["RUN_NOT_FOUND"],
+    fields: { id: idField },
+    answer: "RunDetails",
+    run: async ({ store, caller, input }) => {
+      const run = await runFor(caller, store, input.id);
+      const { error: _, ...row } = rowFor(caller, await summaryOf(store, run)) as Readonly<Record<string, unknown>>;
+      const { deadlineAt, status, output } = run;
+      const args = await loadAside(store, run.id, run.input);
+      const end = await loadAside(store, run.id, output);
+      return {
+        ...row,
+        scope: scopeOf(run),
+        ...(deadlineAt === null ? {} : { deadlineAt: new Date(deadlineAt) }),
+        ...valuesFor(caller, () => ({
+          args: readValue(() => decode(args)),
+          ...(status === "completed" && end !== null ? { result: readValue(() => decode(end)) } : {}),
+        })),
+        ...(status === "failed" && end !== null ? { error: errorFor(caller, decodeError(end)) } : {}),
+      };
+    },
+  }),
+  route({
+    id: "readJournal",
+    method: "GET",
+    path: "/run/journal",
+    about: "Read the journal of a run: its events in order",
+    role: "view",
+    problems: ["RUN_NOT_FOUND"],
+    fields: {
+      id: idField,
+      after: optional(wholeNumber("Only entries after this number", 0, Number.MAX_SAFE_INTEGER)),
+      limit: optional(wholeNumber("Maximum number of entries. Default 100", 1, 1000)),
+    },
+    answer: "JournalList",
+    run: async ({ store, caller, input: { id, after = 0, limit = 100 } }) => {
+      await runFor(caller, store, id);
+      const items = await readJournal(id, { store, after, limit });
+      return { items: items.map(({ detail, ...item }) => ({ ...item, ...valuesFor(caller, () => ({ detail })) })) };
+    },
+  }),
+  route({
+    id: "readAttempts",
+    method: "GET",
+    path: "/run/attempts",
+    about: "Read the attempts of a step of a run",
+    role: "view",
+    problems: ["RUN_NOT_FOUND"],
+    fields: { id: idField, stepId: text("Id of the step, as the journal has it", 512) },
+    answer: "AttemptList",
+    run: async ({ store, caller, input: { id, stepId } }) => {
+      await runFor(caller, store, id);
+      return { items: await readAttempts(id, stepId, { store }) };
+    },
+  }),
+  route({
+    id: "listWorkers",
+    method: "GET",
+    path: "/workers",
+    about: "List the workers of the store. They belong to no scope: only for callers with all scopes",
+    role: "view",
+    problems: ["MISSING_CAPABILITY", "SCOPE_REFUSED"],
+    fields: {},
+    answer: "WorkerList",
+    run: async ({ store, caller }) => {
+      requireAllScopes(caller);
+      const workers = await requireRuns(store).workers();
+      return {
+        items: workers.map(({ startedAt, seenAt, version, ...worker }) => ({
+          ...worker,
+          ...(version === null ? {} : { version }),
+          startedAt: new Date(startedAt),
+          seenAt: new Date(seenAt),
+        })),
+      };
+    },
+  }),
+  route({
+    id: "readOperatorLog",
+    method: "GET",
+    path: "/log",
+    about: "Read the operator log, newest first. Without runId: only for callers with all scopes",
+    role: "view",
+    problems: ["MISSING_CAPABILITY", "RUN_NOT_FOUND", "SCOPE_REFUSED"],
+    fields: {
+      runId: optional(idField),
+      before: optional(wholeNumber("Only actions before this position", 0, Number.MAX_SAFE_INTEGER)),
+      limit: limitField,
+    },
+    answer: "LogList",
+    run: async ({ store, caller, input }) => {
+      requireRuns(store);
+      if (input.runId === undefined) requireAllScopes(caller);
+      // The log outlives its runs, and a removed run has no scope any more.
+      else if (caller.scopes !== "*") await runFor(caller, store, input.runId);
+      return { items: (await log(store, input)).map(({ answer, ...item }) => ({ ...item, ...valuesFor(caller, () => ({ answer })) })) };
+    },
+  }),
+];
+
+/** The caller's scope is part of every filter. */
+export function filterOf(caller: ApiCaller, { scope: given, ...filter }: { readonly scope?: string }): ListRunsOptions {
+  const scope = listScope(caller, given);
+  return { ...filter, ...(scope === undefined ? {} : { scope }) } as ListRunsOptions;
+}
+
+/** The message of an error may contain values. */
+export function rowFor(caller: Call["caller"], run: RunSummary): object {
+  const { error, trouble, ...row } = run as RunSummary & { readonly error?: Error };
+  return {
+    ...row,
+    ...(trouble === undefined ? {} : valuesFor(caller, () => ({ trouble }))),
+    ...(error === undefined ? {} : { error: errorFor(caller, error) }),
+  };
+}
