@@ -5,6 +5,7 @@ import type { Delivery, Event } from "../../../workflow/journal/event.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import { afterRetry, type Noted } from "./after-retry.js";
+import { checkLabels } from "./labels.js";
 import type { KnownRun } from "./run-observer.js";
 import { type Script, type SeenOutcome, startOf } from "./script.js";
 import type { WorkflowSimulation } from "./simulation.js";
@@ -23,6 +24,7 @@ export async function verify(simulation: WorkflowSimulation): Promise<void> {
     checkCalls(simulation, run);
     checkResolutions(simulation, run);
     checkRows(simulation, run);
+    checkLabels(simulation, run, record);
     checkStream(simulation, run);
     checkScripts(simulation, run);
     checkRefusals(simulation, run, record);
