@@ -7,7 +7,6 @@ import { attributesAfter } from "../../../workflow/journal/history/attributes.js
 import { withoutRetried } from "../../../workflow/journal/history/retries.js";
 import { PromiseBroken } from "../observer.js";
 import type { KnownRun } from "./run-observer.js";
-import type { WorkflowSimulation } from "./simulation.js";
 
 /** The tenant of all runs of a world. */
 const scope = "simulated";
@@ -23,7 +22,7 @@ export function setLabels(n: number): void {
 }
 
 /** The labels of a run are those of its start and of its journal, and a search by each of them finds the run. */
-export function checkLabels({ memory }: WorkflowSimulation, { id, entries }: KnownRun, record: RunRecord): void {
+export function checkLabels({ id, entries }: KnownRun, record: RunRecord): void {
   const events = withoutRetried(entries.flatMap((entry) => decodeEvents(entry.events)));
   const journaled = attributesAfter({ events, before: events }, record.attributes);
   // Children, and runs that a step starts, have none at first.
@@ -34,7 +33,7 @@ export function checkLabels({ memory }: WorkflowSimulation, { id, entries }: Kno
   const labels = Object.entries(JSON.parse(record.attributes ?? "{}") as Record<string, string>);
   for (const [name, text] of labels) {
     const filter: RunFilter = { scope, attribute: { name, text } };
-    if (!matches(memory.runs.get(id) as RunRecord, filter)) throw new PromiseBroken(`${id}: is not found by ${name}`);
+    if (!matches(record, filter)) throw new PromiseBroken(`${id}: is not found by ${name}`);
   }
 }
 
