@@ -43,12 +43,21 @@ describe("the pages", () => {
       ...exportsOf("src/exports/workflow/api.ts"),
       ...membersOf("src/workflow/client/start.ts", "StartOptions"),
       ...membersOf("src/workflow/client/start.ts", "StartRequest"),
-      ...["ResumeOptions", "ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/api.ts", name)),
+      ...membersOf("src/workflow/client/api.ts", "ResumeOptions"),
+      ...["ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/search/list-runs.ts", name)),
+      ...membersOf("src/workflow/client/search/filters.ts", "RunSearch"),
       ...["JournalOptions", "JournalItem"].flatMap((name) => membersOf("src/workflow/client/read-journal.ts", name)),
       ...runStatuses,
     ];
     expect(asked.length).toBeGreaterThan(60);
     expect(asked.filter((name) => !api.includes(`\`${name}\``))).toEqual([]);
+    const searches = textOf("docs/reference/searches.md");
+    const searched = [
+      ...membersOf("src/workflow/client/search/filters.ts", "RunSearch"),
+      ...membersOf("src/workflow/client/search/list-hooks.ts", "ListHooksOptions"),
+      ...["ErrorTextOptions", "ErrorTextPage"].flatMap((name) => membersOf("src/workflow/client/search/find-error-text.ts", name)),
+    ];
+    expect(searched.filter((name) => !searches.includes(`\`${name}\``) && !searches.includes(` ${name}`))).toEqual([]);
   });
 
   test("have one row for every type of event in a journal, and no other", () => {
