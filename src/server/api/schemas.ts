@@ -75,6 +75,8 @@ const execution = {
   duplicates: number,
   dead: number,
   createdAt: instant,
+  scope: text,
+  attributes: { type: "object" },
 };
 const executionMore = { key: text, endedAt: instant };
 
@@ -170,6 +172,21 @@ export const schemas = {
   ExecutionDetails: object(
     { ...execution, notes: { type: "array" }, packets: { type: "array" } },
     { ...executionMore, input: {}, outputs: { type: "array" }, ...hidden },
+  ),
+  HistoryList: object(
+    {
+      items: {
+        type: "array",
+        items: object(
+          { verdict: text, at: instant, packetId: text, edge: text, sent: { type: "array" }, joined: { type: "array" } },
+          {
+            ...{ node: text, attempt: number, startedAt: instant, ms: { type: "number" }, code: text, about: text },
+            ...{ message: text, recorded: {}, ...hidden },
+          },
+        ),
+      },
+    },
+    { cursor: text },
   ),
   Capabilities: object({
     store: text,

@@ -1,3 +1,4 @@
+import { createRuntime } from "onceflow/graph";
 import { createHook, sleep, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { expect, test } from "vitest";
@@ -47,12 +48,13 @@ const foreign: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   retryDeadLetter: { id: "pk_1" },
   discardDeadLetter: { id: "pk_1" },
   listFlows: {},
-  listExecutions: {},
+  listExecutions: { scope: "theirs" },
   showExecution: { id: "ex_1" },
-  triggerFlow: { flow: "f", payload: {} },
-  pauseFlow: { flow: "f" },
-  resumeFlow: { flow: "f" },
-  archiveFlow: { flow: "f" },
+  readHistory: { id: "ex_1" },
+  triggerFlow: { flow: "orders", payload: { orderId: "o", amount: 1 }, scope: "theirs" },
+  pauseFlow: { flow: "orders" },
+  resumeFlow: { flow: "orders" },
+  archiveFlow: { flow: "orders" },
   listen: { scope: "theirs" },
 };
 
@@ -62,6 +64,16 @@ const ownOnly = new Set(["readCapabilities"]);
 async function ask({ get, post }: ApiScene, { method, path }: (typeof routes)[number], input: Readonly<Record<string, unknown>>) {
   return method === "POST" ? await post(path, input) : await get(path, input as Record<string, string>);
 }
+
+const flow = `
+flowdsl: "1.0"
+info: { title: Orders, version: "1.0.0" }
+nodes:
+  Start: { operationId: start, kind: source }
+  Take: { operationId: take, kind: action }
+edges:
+  - { from: Start, to: Take, delivery: { mode: durable } }
+`;
 
 /** A run of another tenant that waits at a hook, and a key of that tenant with a result. */
 async function theirs(scene: ApiScene, place: Place): Promise<void> {
@@ -79,8 +91,17 @@ async function theirs(scene: ApiScene, place: Place): Promise<void> {
 
 onStores("scopes", ["memory", "sqlite", "postgres"], (test) => {
   test("no route shows or changes anything of another tenant", async ({ scene: place }) => {
-    const scene = await apiScene({ place });
+    const store = await place.open();
+    const runtime = await createRuntime({ store, documents: [{ text: flow }], nodes: { take: () => {} } });
+    place.onEnd(() => runtime.stop());
+    const scene = await apiScene({ place, store, runtime });
     await theirs(scene, place);
+    const trigger = { flow: "orders", payload: { id: "theirs-secret" }, key: "o-1" };
+    expect(await scene.post("/flows/trigger", { ...trigger, scope: "theirs" })).toMatchObject({
+      status: 200,
+      body: { executionId: "ex_1" },
+    });
+    await runtime.idle();
     const before = JSON.stringify([await scene.store.runs.read("theirs-run"), await scene.store.read(key)].map(withoutTimes));
     scene.caller = { ...root, scopes: ["mine"] };
     for (const route of routes) {
@@ -93,8 +114,11 @@ onStores("scopes", ["memory", "sqlite", "postgres"], (test) => {
     }
     expect(JSON.stringify([await scene.store.runs.read("theirs-run"), await scene.store.read(key)].map(withoutTimes))).toBe(before);
     expect(await scene.store.runs.log({ limit: 10 })).toEqual([]);
+    // The keys of a flow are shared, but nothing is said about the execution of another tenant.
+    expect(await scene.post("/flows/trigger", trigger)).toMatchObject({ status: 422, body: { code: "MISMATCH" } });
+    expect(JSON.stringify((await scene.post("/flows/trigger", trigger)).body)).not.toContain("ex_1");
     // Its own lists are empty.
-    for (const path of ["/runs", "/keys", "/hooks"]) expect((await scene.get(path)).body, path).toEqual({ items: [] });
+    for (const path of ["/runs", "/keys", "/hooks", "/executions"]) expect((await scene.get(path)).body, path).toEqual({ items: [] });
     expect((await scene.get("/runs/count")).body).toMatchObject({ running: { count: 0 } });
     // The answer about a run of another tenant is that about no run.
     const [existing, none] = [await scene.get("/run", run), await scene.get("/run", { id: "none" })];
