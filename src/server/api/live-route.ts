@@ -5,7 +5,6 @@ import { listScopeField } from "./keys-routes.js";
 import { type LiveEvent, LiveFeed } from "./live-feed.js";
 import type { ApiPolicy } from "./options.js";
 import { type Route, route } from "./route.js";
-import { scopeOf } from "./run-lookup.js";
 import { rowFor } from "./runs-routes.js";
 import { eventHeaders } from "./stream-route.js";
 import { valuesFor } from "./values.js";
@@ -48,7 +47,7 @@ function messageFor(caller: ApiCaller, scope: string | undefined, event: LiveEve
   const isVisible = (of: string | undefined): boolean => scope === undefined || of === scope;
   switch (event.type) {
     case "run":
-      if (!isVisible(scopeOf(event.run))) return undefined;
+      if (!isVisible(event.run.scope)) return undefined;
       return { type: "run", ...{ run: rowFor(caller, event.run) } };
     case "removed":
       return isVisible(event.scope) ? event : undefined;

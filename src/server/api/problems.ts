@@ -93,7 +93,7 @@ function inBounds(detail: string): string {
 const withoutDetail: ReadonlySet<string> = new Set(["STORE_UNREACHABLE", "NOT_KNOWN", "NOT_SAVED", "STORE_REFUSED", "MISSING_CAPABILITY"]);
 
 /** Codes of errors that have another name here. */
-const renamed: Readonly<Record<string, ApiProblemCode>> = { RUNTIME_STOPPED: "STOPPING", EXECUTION_NOT_FOUND: "EXECUTION_NOT_FOUND" };
+const renamed: Readonly<Record<string, ApiProblemCode>> = { RUNTIME_STOPPED: "STOPPING", RUN_SCOPE: "RUN_MISMATCH" };
 
 /** The response for an error whose cause the client may know; undefined for an unexpected error. */
 export function knownProblem(error: unknown): Response | undefined {

@@ -9,11 +9,13 @@ import type { Route } from "./route.js";
 import { runActionRoutes } from "./run-actions.js";
 import { runRoutes } from "./runs-routes.js";
 import { streamRoute } from "./stream-route.js";
+import { workerRoutes } from "./worker-routes.js";
 
 /** All routes of an API. Validation, roles and the OpenAPI document come from these definitions. */
 export function routesOf(policy: ApiPolicy): readonly Route[] {
   return [
     ...runRoutes,
+    ...workerRoutes,
     streamRoute,
     ...runActionRoutes,
     ...keyRoutes,
