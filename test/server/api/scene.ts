@@ -44,7 +44,7 @@ function checkAnswer(request: Request, { status, headers }: Response, body: obje
 /** A caller with all rights. */
 export const root: ApiCaller = { actor: "ann", roles: ["view", "work", "operate", "values"], scopes: "*" };
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
   readonly headers: Headers;
