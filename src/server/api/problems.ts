@@ -52,10 +52,9 @@ export const problems = {
 
 export type ApiProblemCode = keyof typeof problems;
 
-export const statusesOf = (codes: readonly ApiProblemCode[]): readonly number[] => [...new Set(codes.map((code) => problems[code][0]))];
 export const titleOf = (code: ApiProblemCode): string => problems[code][1];
 export const statusOf = (code: ApiProblemCode): number => problems[code][0];
-export const isApiProblemCode = (code: string): code is ApiProblemCode => Object.hasOwn(problems, code);
+const isApiProblemCode = (code: string): code is ApiProblemCode => Object.hasOwn(problems, code);
 
 /** Thrown by a route to answer with a problem. `facts` are members of the answer beside code, title and detail. */
 export class ApiProblem extends Error {

@@ -1,7 +1,7 @@
-import type { RunRecord } from "../../core/runs/run.js";
-import { requireRuns, type Store } from "../../core/store/store.js";
-import { HookNotFoundError, RunNotFoundError } from "../../workflow/define/errors.js";
-import { type ApiCaller, mayUse } from "./caller.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import { requireRuns, type Store } from "../../../core/store/store.js";
+import { HookNotFoundError, RunNotFoundError } from "../../../workflow/define/errors.js";
+import { type ApiCaller, mayUse } from "../caller.js";
 
 /** The run with this id. A run of a scope that is not the caller's is not found. */
 export async function runFor(caller: ApiCaller, store: Store, id: string): Promise<RunRecord> {

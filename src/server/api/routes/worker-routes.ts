@@ -1,10 +1,10 @@
-import { requireRuns } from "../../core/store/store.js";
-import { listWorkers } from "../../workflow/client/list-workers.js";
-import { runsWithoutWorker } from "../../workflow/client/runs-without-worker.js";
-import { requireAllScopes } from "./caller.js";
-import { optional, wholeNumber } from "./fields.js";
+import { requireRuns } from "../../../core/store/store.js";
+import { listWorkers } from "../../../workflow/client/list-workers.js";
+import { runsWithoutWorker } from "../../../workflow/client/runs-without-worker.js";
+import { requireAllScopes } from "../caller.js";
+import { optional, wholeNumber } from "../fields.js";
+import { type Route, route } from "../route.js";
 import { cursorField, limitField } from "./keys-routes.js";
-import { type Route, route } from "./route.js";
 
 /** Workers belong to no scope. */
 export const workerRoutes: readonly Route[] = [

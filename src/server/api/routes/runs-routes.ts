@@ -1,20 +1,20 @@
-import { runStatuses } from "../../core/runs/run.js";
-import { requireRuns } from "../../core/store/store.js";
-import { decode } from "../../core/values/codec.js";
-import { decodeError } from "../../core/values/stored-error.js";
-import { log } from "../../operate/runs.js";
-import { readAttempts, readJournal } from "../../workflow/client/read-journal.js";
-import { countRuns } from "../../workflow/client/search/count-runs.js";
-import { findRunsByErrorText } from "../../workflow/client/search/find-error-text.js";
-import { listHooks } from "../../workflow/client/search/list-hooks.js";
-import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
-import { loadAside } from "../../workflow/journal/aside.js";
-import { type ApiCaller, listScope, requireAllScopes } from "./caller.js";
-import { attributeField, choice, instant, onlyTrue, optional, text, wholeNumber } from "./fields.js";
+import { runStatuses } from "../../../core/runs/run.js";
+import { requireRuns } from "../../../core/store/store.js";
+import { decode } from "../../../core/values/codec.js";
+import { decodeError } from "../../../core/values/stored-error.js";
+import { log } from "../../../operate/runs.js";
+import { readAttempts, readJournal } from "../../../workflow/client/read-journal.js";
+import { countRuns } from "../../../workflow/client/search/count-runs.js";
+import { findRunsByErrorText } from "../../../workflow/client/search/find-error-text.js";
+import { listHooks } from "../../../workflow/client/search/list-hooks.js";
+import { listRuns, type RunSummary, summaryOf } from "../../../workflow/client/search/list-runs.js";
+import { loadAside } from "../../../workflow/journal/aside.js";
+import { type ApiCaller, listScope, requireAllScopes } from "../caller.js";
+import { attributeField, choice, instant, onlyTrue, optional, text, wholeNumber } from "../fields.js";
+import { type Call, type Route, route } from "../route.js";
+import { errorFor, readValue, valuesFor } from "../values.js";
 import { cursorField, limitField, listScopeField } from "./keys-routes.js";
-import { type Call, type Route, route } from "./route.js";
 import { runFor } from "./run-lookup.js";
-import { errorFor, readValue, valuesFor } from "./values.js";
 
 export const idField = text("Id of the run", 512);
 

@@ -1,12 +1,12 @@
-import { InvalidInputError } from "../../core/errors/errors.js";
-import { executionStatuses } from "../../core/packets/packet.js";
-import type { ExecutionDetails, FlowPlan, Runtime } from "../../exports/graph.js";
-import { listScope, mayUse, requireAllScopes, scopeFor } from "./caller.js";
-import { attributeField, attributesField, choice, members, optional, text } from "./fields.js";
+import { InvalidInputError } from "../../../core/errors/errors.js";
+import { executionStatuses } from "../../../core/packets/packet.js";
+import type { ExecutionDetails, FlowPlan, Runtime } from "../../../exports/graph.js";
+import { listScope, mayUse, requireAllScopes, scopeFor } from "../caller.js";
+import { attributeField, attributesField, choice, members, optional, text } from "../fields.js";
+import { ApiProblem } from "../problems.js";
+import { type Call, type Route, route } from "../route.js";
+import { valuesFor } from "../values.js";
 import { cursorField, limitField, listScopeField } from "./keys-routes.js";
-import { ApiProblem } from "./problems.js";
-import { type Call, type Route, route } from "./route.js";
-import { valuesFor } from "./values.js";
 
 const flowField = text("Id of the flow");
 const executionField = text("Id of the execution", 64);

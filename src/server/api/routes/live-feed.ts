@@ -1,8 +1,8 @@
-import type { LogEntry } from "../../core/runs/log.js";
-import { hasEnded } from "../../core/runs/run.js";
-import type { Store } from "../../core/store/store.js";
-import { sleep } from "../../core/work/clock.js";
-import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
+import type { LogEntry } from "../../../core/runs/log.js";
+import { hasEnded } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
+import { sleep } from "../../../core/work/clock.js";
+import { listRuns, type RunSummary, summaryOf } from "../../../workflow/client/search/list-runs.js";
 
 /** What has happened in the store, in any process. */
 export type LiveEvent =
