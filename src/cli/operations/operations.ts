@@ -217,6 +217,9 @@ export interface WorkerRow {
   readonly startedAt: string | number;
   readonly seenAt: string | number;
   readonly live: boolean;
+  /** The runs that it has now. A server may leave them out. */
+  readonly runs?: readonly { readonly id: string }[];
+  readonly hasMoreRuns?: boolean;
 }
 
 export interface LogQuery {
