@@ -75,7 +75,7 @@ onStoresInTurn("on a terminal", hasPython ? ["sqlite"] : [], (test) => {
     await startPending(store);
     const line = ["runs", "watch", "--every", "200ms", "--store", scene.url];
     const watched = await onTerminal(line, [
-      { waitFor: "o-1", resize: [40, 4] },
+      { waitFor: "o-1", resize: [40, 3] },
       { waitFor: "2 more runs", send: ctrlC },
     ]);
     expect(watched).toMatchObject({ stepsLeft: 0, code: 0 });
