@@ -18,6 +18,11 @@ const restricted = {
 };
 const reaching = { tables: [], columns: { packets: ["reach"] }, indexes: ["packets_reach"] };
 const logging = { tables: ["operator_log"], columns: { runs: ["deadline_at", "stop_at"] }, indexes: ["runs_stop"] };
+const history = {
+  tables: ["deliveries", "execution_attributes"],
+  columns: { executions: ["scope", "attributes"] },
+  indexes: ["executions_scope"],
+};
 
 const searching = {
   tables: ["run_attributes"],
@@ -42,6 +47,7 @@ const sqliteAdded: readonly Added[] = [
     indexes: [...searching.indexes, "runs_listed"],
     before: ["added", "changed", "removed"].map((when) => `DROP TRIGGER onceflow_runs_attributes_${when}`),
   },
+  { version: 11, ...history },
 ];
 
 const postgresAdded: readonly Added[] = [
@@ -51,6 +57,7 @@ const postgresAdded: readonly Added[] = [
   { version: 7, ...reaching },
   { version: 8, ...logging },
   { version: 9, ...searching, before: ["DROP FUNCTION $schema.keep_run_attributes CASCADE"] },
+  { version: 10, ...history },
 ];
 
 /** The newest version that the tests know, and the oldest version to which they downgrade a database. */

@@ -1,5 +1,7 @@
 import type { RecordId } from "../ledger/record.js";
 import type { Tx } from "../store/tx.js";
+import type { Attributes } from "../values/attributes.js";
+import type { DeliveryEntry, DeliveryQuery, NewDeliveryEntry } from "./delivery-entry.js";
 import type {
   ExecutionNote,
   ExecutionRecord,
@@ -37,6 +39,9 @@ export interface NewExecution {
   readonly key: (RecordId & Pick<PacketKey, "fingerprint" | "retentionMs">) | null;
   /** How long the execution is kept after its end. Null: forever. */
   readonly retentionMs: number | null;
+  /** Whose execution it is, and values by which it is found. Undefined: none. They are not encrypted. */
+  readonly scope?: string;
+  readonly attributes?: Attributes;
 }
 
 /** A packet to send. */
@@ -113,6 +118,8 @@ export interface SettlePacket {
   readonly packets: readonly NewPacket[];
   /** Outputs that no edge accepts: stored with the execution. */
   readonly outputs: readonly string[];
+  /** Undefined: the history of the delivery is not kept. A release and a trial have none. */
+  readonly entry?: NewDeliveryEntry;
 }
 
 /** How a delivery ended. */
@@ -238,6 +245,10 @@ export interface PageCursor {
 export interface ExecutionQuery {
   readonly flow?: string;
   readonly status?: ExecutionStatus;
+  /** "": only executions without a scope. */
+  readonly scope?: string;
+  /** `text`: see `attributeText`. */
+  readonly attribute?: { readonly name: string; readonly text: string };
   readonly before?: PageCursor;
   readonly limit: number;
 }
@@ -297,6 +308,8 @@ export interface PacketBackend {
   executions(query: ExecutionQuery): Promise<readonly ExecutionRecord[]>;
   /** Oldest first. */
   notes(execution: number, limit: number): Promise<readonly ExecutionNote[]>;
+  /** The history of deliveries, oldest first. */
+  deliveries(query: DeliveryQuery): Promise<readonly DeliveryEntry[]>;
   /** All packets of an execution that are in the store, in any state. */
   packetsOf(execution: number, limit: number): Promise<readonly PacketRecord[]>;
   counts(): Promise<readonly QueueCount[]>;
@@ -307,7 +320,7 @@ export interface PacketBackend {
   prepareKeys?(flow: string, collection?: string): Promise<void>;
   flowState(flow: string): Promise<FlowState>;
   setFlowState(flow: string, state: FlowState): Promise<void>;
-  /** Removes expired executions and dead letters. Returns how many. */
+  /** Removes expired executions, with their notes and history, and dead letters. Returns how many. */
   purge(limit: number): Promise<number>;
   /**
    * Calls back when another process may have sent or settled packets. It may call too often and may miss changes, so workers also

@@ -5,6 +5,7 @@ import { codeOf } from "./errors.js";
 import { type KeyCollectionDocument, KeyCollections } from "./ledger/key-collections.js";
 import { type RecordDocument, strictFrom } from "./ledger/record-document.js";
 import type {
+  DeliveryDocument,
   ExecutionDocument,
   FlowDocument,
   LaneDocument,
@@ -47,6 +48,7 @@ export interface Collections {
   readonly packets: Collection<PacketDocument>;
   readonly executions: Collection<ExecutionDocument>;
   readonly notes: Collection<NoteDocument>;
+  readonly deliveries: Collection<DeliveryDocument>;
   readonly lanes: Collection<LaneDocument>;
   readonly flows: Collection<FlowDocument>;
   readonly packetWorkers: Collection<PacketWorkerDocument>;
@@ -105,6 +107,7 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean,
     packets: database.collection(`${prefix}_packets`, options),
     executions: database.collection(`${prefix}_executions`, options),
     notes: database.collection(`${prefix}_notes`, options),
+    deliveries: database.collection(`${prefix}_deliveries`, options),
     lanes: database.collection(`${prefix}_lanes`, options),
     flows: database.collection(`${prefix}_flows`, options),
     packetWorkers: database.collection(`${prefix}_packet_workers`, options),
@@ -239,9 +242,15 @@ const packetIndexes: IndexDescription[] = [
   { name: "expiry", key: { "dead.expiresAt": 1 }, sparse: true },
 ];
 
+const hasScope = { scope: { $exists: true } };
+const hasLabels = { labels: { $exists: true } };
 const executionIndexes: IndexDescription[] = [
   { name: "flow", key: { flow: 1, createdAt: -1, _id: -1 } },
   { name: "newest", key: { createdAt: -1, _id: -1 } },
+  // Only executions with a scope or attributes.
+  { name: "scope", key: { scope: 1, createdAt: -1, _id: -1 }, partialFilterExpression: hasScope },
+  { name: "labels", key: { labels: 1, createdAt: -1, _id: -1 }, partialFilterExpression: hasLabels },
+  { name: "scopeLabels", key: { scope: 1, labels: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { ...hasScope, ...hasLabels } },
   { name: "expiry", key: { expiresAt: 1 }, sparse: true },
 ];
 
@@ -251,6 +260,7 @@ export async function createPacketCollections({
   packets,
   executions,
   notes,
+  deliveries,
   lanes,
   flows,
   packetWorkers,
@@ -259,6 +269,7 @@ export async function createPacketCollections({
   await Promise.all([
     packets.createIndexes(packetIndexes),
     executions.createIndexes(executionIndexes),
+    deliveries.createIndexes([{ name: "packet", key: { packet: 1 } }]),
     ...plain.map(({ collectionName }) => database.createCollection(collectionName).catch(unlessThere)),
   ]);
 }

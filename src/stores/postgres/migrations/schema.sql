@@ -33,6 +33,27 @@ CREATE TABLE chunks (
   value text,
   bytes bytea
 );
+CREATE TABLE deliveries (
+  execution bigint NOT NULL,
+  packet bigint NOT NULL,
+  attempt integer NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  node text NOT NULL,
+  verdict text NOT NULL,
+  at bigint NOT NULL,
+  started_at bigint NOT NULL,
+  ms bigint NOT NULL,
+  code text,
+  links text,
+  details text
+);
+CREATE TABLE execution_attributes (
+  name text COLLATE "C" NOT NULL,
+  value text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  execution bigint NOT NULL,
+  scope text COLLATE "C"
+);
 CREATE TABLE executions (
   no bigint NOT NULL,
   flow text COLLATE "C" NOT NULL,
@@ -46,7 +67,9 @@ CREATE TABLE executions (
   ended_at bigint,
   outputs text NOT NULL,
   retention_ms bigint,
-  expires_at bigint
+  expires_at bigint,
+  scope text COLLATE "C",
+  attributes text
 ) WITH (fillfactor=85);
 CREATE TABLE flows (
   flow text COLLATE "C" NOT NULL,
@@ -215,9 +238,15 @@ CREATE UNIQUE INDEX audit_pkey ON audit USING btree (id);
 CREATE INDEX chunks_end ON chunks USING btree (run, stream) WHERE (kind = ANY (ARRAY['end'::text, 'error'::text]));
 CREATE UNIQUE INDEX chunks_pkey ON chunks USING btree (run, stream, place);
 CREATE UNIQUE INDEX chunks_run_writer_stream_n_key ON chunks USING btree (run, writer, stream, n);
+CREATE INDEX deliveries_packet ON deliveries USING btree (packet);
+CREATE UNIQUE INDEX deliveries_pkey ON deliveries USING btree (execution, packet, attempt);
+CREATE INDEX execution_attributes_execution ON execution_attributes USING btree (execution);
+CREATE UNIQUE INDEX execution_attributes_pkey ON execution_attributes USING btree (name, value, created_at, execution);
+CREATE INDEX execution_attributes_scope ON execution_attributes USING btree (scope, name, value, created_at, execution) WHERE (scope IS NOT NULL);
 CREATE INDEX executions_listed ON executions USING btree (flow, created_at, no);
 CREATE INDEX executions_over ON executions USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX executions_pkey ON executions USING btree (no);
+CREATE INDEX executions_scope ON executions USING btree (scope, created_at, no) WHERE (scope IS NOT NULL);
 CREATE UNIQUE INDEX flows_pkey ON flows USING btree (flow);
 CREATE UNIQUE INDEX hooks_pkey ON hooks USING btree (token);
 CREATE INDEX hooks_run ON hooks USING btree (run);
@@ -270,6 +299,8 @@ ALTER TABLE attempts ADD CONSTRAINT attempts_pkey PRIMARY KEY (scope, key, attem
 ALTER TABLE audit ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 ALTER TABLE chunks ADD CONSTRAINT chunks_pkey PRIMARY KEY (run, stream, place);
 ALTER TABLE chunks ADD CONSTRAINT chunks_run_writer_stream_n_key UNIQUE (run, writer, stream, n);
+ALTER TABLE deliveries ADD CONSTRAINT deliveries_pkey PRIMARY KEY (execution, packet, attempt);
+ALTER TABLE execution_attributes ADD CONSTRAINT execution_attributes_pkey PRIMARY KEY (name, value, created_at, execution);
 ALTER TABLE executions ADD CONSTRAINT executions_pkey PRIMARY KEY (no);
 ALTER TABLE flows ADD CONSTRAINT flows_pkey PRIMARY KEY (flow);
 ALTER TABLE hooks ADD CONSTRAINT hooks_pkey PRIMARY KEY (token);
@@ -304,6 +335,8 @@ CREATE TRIGGER run_attributes_changed AFTER UPDATE OF attributes ON runs FOR EAC
 CREATE TRIGGER run_attributes_removed AFTER DELETE ON runs FOR EACH ROW WHEN ((old.attributes IS NOT NULL)) EXECUTE FUNCTION keep_run_attributes();
 COMMENT ON TABLE attempts IS 'Append-only: the ended attempts of a key. The present one is in records.';
 COMMENT ON TABLE chunks IS 'Streams of runs, and long values that stand beside the journal. A place in a stream, and a writer''s own count, are taken once.';
+COMMENT ON TABLE deliveries IS 'The history of executions: the deliveries that have ended. Empty unless a runtime keeps a history.';
+COMMENT ON TABLE execution_attributes IS 'The attributes of executions, newest last: those by which executions are listed.';
 COMMENT ON TABLE executions IS 'One trigger of a flow. Its row is written when the number of its packets changes.';
 COMMENT ON TABLE flows IS 'Flows that are paused or archived.';
 COMMENT ON TABLE hooks IS 'Tokens under which mail reaches a run.';

@@ -50,6 +50,29 @@ CREATE TABLE onceflow_chunks (
   value TEXT,
   bytes BLOB
 ) STRICT;
+CREATE TABLE onceflow_deliveries (
+  no INTEGER PRIMARY KEY,
+  execution INTEGER NOT NULL,
+  packet INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  node TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  ms INTEGER NOT NULL,
+  code TEXT,
+  links TEXT,
+  details TEXT
+) STRICT;
+CREATE TABLE onceflow_execution_attributes (
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  scope TEXT,
+  PRIMARY KEY (name, value, created_at, execution)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE onceflow_executions (
   no INTEGER PRIMARY KEY,
   flow TEXT NOT NULL,
@@ -63,7 +86,9 @@ CREATE TABLE onceflow_executions (
   retention_ms INTEGER,
   expires_at INTEGER,
   outputs TEXT,
-  input TEXT NOT NULL
+  input TEXT NOT NULL,
+  scope TEXT,
+  attributes TEXT
 ) STRICT;
 CREATE TABLE onceflow_flows (
   flow TEXT NOT NULL PRIMARY KEY,
@@ -236,10 +261,15 @@ CREATE INDEX onceflow_audit_key ON onceflow_audit (scope, key);
 CREATE UNIQUE INDEX onceflow_chunks_count ON onceflow_chunks (run, writer, stream, n);
 CREATE INDEX onceflow_chunks_end ON onceflow_chunks (run, stream) WHERE kind IN ('end', 'error');
 CREATE UNIQUE INDEX onceflow_chunks_place ON onceflow_chunks (run, stream, place);
+CREATE UNIQUE INDEX onceflow_deliveries_execution ON onceflow_deliveries (execution, packet, attempt);
+CREATE INDEX onceflow_deliveries_packet ON onceflow_deliveries (packet);
+CREATE INDEX onceflow_execution_attributes_execution ON onceflow_execution_attributes (execution);
+CREATE INDEX onceflow_execution_attributes_scope ON onceflow_execution_attributes (scope, name, value, created_at, execution) WHERE scope IS NOT NULL;
 CREATE INDEX onceflow_executions_dead ON onceflow_executions (created_at, no) WHERE dead > 0;
 CREATE INDEX onceflow_executions_expiry ON onceflow_executions (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX onceflow_executions_newest ON onceflow_executions (created_at, no, flow);
 CREATE INDEX onceflow_executions_open ON onceflow_executions (created_at, no) WHERE ended_at IS NULL;
+CREATE INDEX onceflow_executions_scope ON onceflow_executions (scope, created_at, no) WHERE scope IS NOT NULL;
 CREATE INDEX onceflow_hooks_run ON onceflow_hooks (run);
 CREATE INDEX onceflow_hooks_scope ON onceflow_hooks (scope, token) WHERE scope <> '';
 CREATE UNIQUE INDEX onceflow_hooks_token ON onceflow_hooks (token);

@@ -73,14 +73,19 @@ async function tried(work: () => Promise<Answer>): Promise<Answer> {
 }
 
 /** Whether a settle sends exactly one packet, so that the open count of its execution does not change, or has no execution. */
-function isPlainSettle({ to, packets, outputs }: SettlePacket): boolean {
+function isPlainSettle({ to, packets, outputs, entry }: SettlePacket): boolean {
+  if (entry !== undefined) return false;
   if (to.kind !== "done" || to.keep || to.note !== null || outputs.length > 0 || !packets.every(isPlain)) return false;
   return packets.length === 1 || packets.every(({ execution }) => execution === null);
 }
 
 function isPlainSend({ execution, packets }: SendPackets): boolean {
-  if (packets.length === 0 || !packets.every(isPlain) || (execution !== null && execution.key !== null)) return false;
+  if (packets.length === 0 || !packets.every(isPlain) || (execution !== null && !isPlainExecution(execution))) return false;
   return packets.every((packet) => packet.execution === (execution?.no ?? null));
+}
+
+function isPlainExecution({ key, scope, attributes }: NonNullable<SendPackets["execution"]>): boolean {
+  return key === null && scope === undefined && attributes === undefined;
 }
 
 /** Members that the statement can write, or that must be null. */
