@@ -4,7 +4,7 @@ import { FatalError, RetryableError } from "../../workflow/define/errors.js";
 import { InvalidInputError, NotApplied, OnceflowError } from "../errors/errors.js";
 import { decode, encode } from "./codec.js";
 import { serializable } from "./serializable.js";
-import { decodeError, encodeError, isReplayed } from "./stored-error.js";
+import { decodeError, encodeError, errorFactsOf, isReplayed } from "./stored-error.js";
 
 describe("errors", () => {
   test("come back with name, message, code and causes, marked as replayed", () => {
@@ -109,5 +109,26 @@ describe("errors", () => {
     const elsewhere = decodeError(text.replaceAll("CardError", "CashError"));
     expect(elsewhere).toMatchObject({ message: "card 4242 was declined", last4: "4242" });
     expect(decode(encode([new CardError("1")]))).toEqual([new CardError("1")]);
+  });
+});
+
+describe("facts for lists and searches", () => {
+  test.each([
+    ["an error", new TypeError("inner"), { name: "TypeError", code: null, message: "inner" }],
+    ["an error of Onceflow's without a cause", new FatalError("no"), { name: "FatalError", code: "FATAL", message: "no" }],
+    [
+      "an error of Onceflow's that was made from another one",
+      new FatalError("step failed", {
+        cause: new OnceflowError("child failed", { code: "X", cause: Object.assign(new RangeError("in"), { code: 7 }) }),
+      }),
+      { name: "RangeError", code: "7", message: "step failed" },
+    ],
+    ["a value that is not an error", "text", { name: "Error", code: null, message: "text" }],
+  ])("of %s", (_, thrown, facts) => {
+    expect(errorFactsOf(encodeError(thrown))).toEqual(facts);
+  });
+
+  test("of a text that is not an error: none", () => {
+    expect([errorFactsOf("{"), errorFactsOf("null"), errorFactsOf("1")]).toEqual([undefined, undefined, undefined]);
   });
 });

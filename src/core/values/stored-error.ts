@@ -217,7 +217,10 @@ addKind<Error, StoredError>({
   make: fromStored,
 });
 
-/** Name, code and message of an encoded error, for lists and searches. Undefined if the text is not one, or is encrypted. */
+/**
+ * Name, code and message of an encoded error, for lists and searches. An error of Onceflow's that only says that a step or a child failed is found by the class and
+ * the code of the error that it was made from, which are those that people know. Undefined if the text is not an error, or is encrypted.
+ */
 export function errorFactsOf(text: string): { readonly name: string; readonly code: string | null; readonly message: string } | undefined {
   let stored: Partial<StoredError> | null;
   try {
@@ -226,9 +229,16 @@ export function errorFactsOf(text: string): { readonly name: string; readonly co
     return undefined;
   }
   if (typeof stored?.name !== "string") return undefined;
-  const { name, message = "", code } = stored;
+  const { name, code } = originOf(stored as StoredError);
   const short = (part: string | number) => storable(String(part)).slice(0, factCharsMax).toWellFormed();
-  return { name: short(name), code: code === undefined ? null : short(code), message };
+  return { name: short(name), code: code === undefined ? null : short(code), message: stored.message ?? "" };
 }
 
 const factCharsMax = 200;
+
+/** The first error in the chain of causes that is not one of Onceflow's. If there is none: the error itself. */
+function originOf(stored: StoredError): StoredError {
+  for (let error: StoredError | undefined = stored; error !== undefined; error = error.cause)
+    if (error.lineage === undefined && error.thrown === undefined) return error;
+  return stored;
+}

@@ -50,6 +50,23 @@ onStores("search", everyStore, (test) => {
     expect((await countRuns({ store, errorName: "DeclinedError" })).failed.count).toBe(3);
   });
 
+  test("a run whose step failed is found by the error of the step, as is the run that waited for it", async ({ scene }) => {
+    const { store } = await scene.work();
+    const pay = step(scene.name("pay"), () => Promise.reject(new DeclinedError("no money", "card_declined")), { maxRetries: 0 });
+    const pays = workflow(scene.name("pays"), async () => void (await pay()));
+    const waits = workflow(scene.name("waits"), async () => void (await (await start(pays, [], { id: "child" })).returnValue));
+    const run = await start(waits, [], { id: "parent", store });
+    await expect(run.returnValue).rejects.toThrow();
+    const { items } = await listRuns({ store, errorName: "DeclinedError" });
+    expect(items.map(({ id }) => id).toSorted()).toEqual(["child", "parent"]);
+    expect(items.find(({ id }) => id === "child")?.error).toMatchObject({
+      name: "DeclinedError",
+      code: "card_declined",
+      message: expect.stringContaining("no money"),
+    });
+    expect((await listRuns({ store, errorCode: "card_declined" })).items).toHaveLength(2);
+  });
+
   test("a long error message is shown, too, and text is found in messages within a window", async ({ scene }) => {
     const { store } = await scene.work();
     await failSome(store, scene.name("fails"));
