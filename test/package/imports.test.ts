@@ -21,8 +21,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   testing: ["core", "stores", "workflow", "graph"],
   ambient: ["core", "stores", "flow", "workflow", "graph"],
   bundlers: ["core", "transform", "workflow", "ambient", "stores"],
-  server: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
-  cli: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
+  server: ["operate", "ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
+  cli: ["operate", "ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
 };
 
 const src = resolve(import.meta.dirname, "../../src");

@@ -182,7 +182,8 @@ describe("the pages", () => {
     expect(said.length).toBeGreaterThan(90);
     expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
     const cli = textOf("docs/reference/cli.md");
-    const commands = readdirSync(join(root, "src/cli/commands")).map((file) => textOf(`src/cli/commands/${file}`));
+    const files = readdirSync(join(root, "src/cli/commands"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+    const commands = files.map((file) => textOf(`src/cli/commands/${file}`));
     const words = commands.flatMap((text) =>
       [...text.matchAll(/\.command\("([\w-]+)"|"(?:-\w, )?(--[\w-]+)/g)].map(([, command, option]) => command ?? option ?? ""),
     );
