@@ -692,8 +692,10 @@ func (c *call) saveUntilAnswered(begun *started, settlement map[string]any) bool
 			why, retryAfter = passing.text, passing.retryAfter
 		case err != nil:
 			why = err.Error()
-		case reply.status == http.StatusOK:
+		case reply.status == http.StatusOK && reply.answer.Attempt == begun.Attempt:
 			return true
+		case reply.status == http.StatusOK:
+			why = "the answer is not that of the API"
 		case reply.problem.Code == "LEASE_LOST":
 			return false
 		default:
@@ -879,7 +881,7 @@ func (l *lease) keep() {
 		limit := max(time.Until(l.until), min(time.Second, length))
 		reply, err := l.call.client.post(context.Background(), "/keys/renew", l.call.renewal(l.begun), min(limit, l.call.client.requestTimeout))
 		switch {
-		case err == nil && reply.status == http.StatusOK:
+		case err == nil && reply.status == http.StatusOK && reply.answer.Attempt == l.begun.Attempt:
 			l.until = sentAt.Add(length)
 			timer.Reset(length / 3)
 			continue
@@ -1049,6 +1051,9 @@ func encode(value any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, errors.New("cannot be encoded as JSON")
 	}
+	if hasReplacement(text) {
+		return nil, errors.New("has text that is not valid UTF-8")
+	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	for depth := 0; ; {
@@ -1070,6 +1075,21 @@ func encode(value any) (json.RawMessage, error) {
 			}
 		}
 	}
+}
+
+// hasReplacement reports whether json.Marshal has replaced bytes that are not UTF-8: it writes the replacement as an escape, and a
+// replacement character that was in the text as it is.
+func hasReplacement(text []byte) bool {
+	for i := 0; i+5 < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if strings.EqualFold(string(text[i+1:i+6]), "ufffd") {
+			return true
+		}
+		i++
+	}
+	return false
 }
 
 func fits(number string) bool {

@@ -22,6 +22,7 @@ A client may be used by many threads at the same time.
 import hashlib
 import http.client
 import inspect
+import ipaddress
 import json
 import logging
 import math
@@ -680,11 +681,11 @@ class _Saving:
             retry_after_s = 0.0
             try:
                 reply = self._api.post("/keys/settle", {**self._fence, **self._settlement}, until)
-                if reply.status == 200:
+                if reply.status == 200 and reply.body.get("attempt") == self._fence["attempt"]:
                     return "settled"
                 if reply.code == "LEASE_LOST":
                     return "stale"
-                why = reply.text
+                why = "the answer is not that of the API" if reply.status == 200 else reply.text
                 # The server never accepts this value. Settle the key without it: the key must not become free because of that.
                 if reply.status in (400, 413, 422):
                     shorter = _shorter(self._settlement)
@@ -694,6 +695,8 @@ class _Saving:
                         continue
             except _Passing as error:
                 why, retry_after_s = str(error), error.retry_after_s
+            except ServerRefusedError as error:
+                why = str(error)
             self._failures += 1
             if time.monotonic() >= self._warn_at:
                 self._warn_at = time.monotonic() + 60
@@ -734,13 +737,13 @@ class _Lease(threading.Thread):
             try:
                 # At least a short time: a process that was stopped for longer than its lease asks before it gives up.
                 reply = self._api.post("/keys/renew", self._renew, max(self._until, sent_at + min(1.0, self._lease_s)))
-                if reply.status == 200:
+                if reply.status == 200 and reply.body.get("attempt") == self._renew["attempt"]:
                     self._until = sent_at + self._lease_s
                     continue
                 if reply.code == "LEASE_LOST":
                     return self.lose("it expired, and another attempt took over or the outcome was resolved by an operator")
                 why = reply.text
-            except _Passing as error:
+            except (_Passing, ServerRefusedError) as error:
                 why = str(error)
             if time.monotonic() >= self._until:
                 return self.lose(f"the server could not be reached until it expired: {why}")
@@ -815,10 +818,9 @@ class _Api:
         """Sends one request on a connection of its own. Never follows a redirect: the token belongs to this host only."""
         sent = _to_text(body).encode("utf-8")
         limit_s = max(0.05, min(self._request_s, until - time.monotonic()))
-        if self._context is not None:
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(self._host, self._port, timeout=limit_s, context=self._context)
-        else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=limit_s)
+        secure = {} if self._context is None else {"context": self._context}
+        kind = http.client.HTTPConnection if self._context is None else http.client.HTTPSConnection
+        connection = kind(self._host, self._port, timeout=limit_s, **secure)
         was_sent = False
         over = threading.Event()
 
@@ -827,7 +829,8 @@ class _Api:
             over.set()
             if connection.sock is not None:
                 try:
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+                    # That of the base class: the method of an SSL socket also ends the encryption, which the other thread still uses.
+                    socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
                 except OSError:
                     pass
 
@@ -835,13 +838,20 @@ class _Api:
         watch.daemon = True
         watch.start()
         try:
-            connection.connect()
+            connection.sock = self._connect(connection, limit_s)
+            if self._context is not None:
+                connection.sock.do_handshake()
+            if over.is_set():
+                raise TimeoutError()
             was_sent = True
             connection.request("POST", self._path + path, body=sent, headers=self._headers)
             response = connection.getresponse()
             received = response.read(self._bytes_max + 1)
             if over.is_set():
                 raise TimeoutError()
+            length = response.headers.get("content-length", "")
+            if length.isdigit() and len(received) < min(int(length), self._bytes_max):
+                raise http.client.IncompleteRead(received)
         except (OSError, http.client.HTTPException) as error:
             why = f"no answer within {limit_s:.1f} s" if over.is_set() or isinstance(error, (socket.timeout, TimeoutError)) else type(error).__name__
             if isinstance(error, ssl.SSLCertVerificationError):
@@ -851,6 +861,18 @@ class _Api:
             watch.cancel()
             connection.close()
         return self._reply(response, received)
+
+    def _connect(self, connection: http.client.HTTPConnection, limit_s: float) -> socket.socket:
+        """Connects. The handshake of TLS comes when the connection has the socket: so its time limit can end the handshake, too."""
+        plain = socket.create_connection((self._host, self._port), limit_s)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is None:
+                return plain
+            return self._context.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=False)
+        except BaseException:
+            plain.close()
+            raise
 
     def _reply(self, response: http.client.HTTPResponse, received: bytes) -> _Reply:
         status = response.status
@@ -872,7 +894,10 @@ class _Api:
 
 
 def _is_loopback(host: str) -> bool:
-    return host.lower() in ("localhost", "::1") or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _backoff_s(failures: int, min_s: float, max_s: float, factor: float) -> float:

@@ -38,6 +38,10 @@ export type { FlowPlan, PlannedDelivery, PlannedEdge, PlannedEntry, PlannedKey, 
 export type { Substitute, Unsupported } from "../graph/plan/substitutes.js";
 export type { PrivateWebhooks } from "../graph/runtime/alerts/private-address.js";
 export type { FlowOutput } from "../graph/runtime/delivery/payload.js";
+export type { HistoryLevel, HistoryOptions } from "../graph/runtime/history/history-options.js";
+export type { PacketTrace } from "../graph/runtime/history/packet-view.js";
+export type { HistoryItem, HistoryPage, HistoryQuery, HistoryValues } from "../graph/runtime/history/read-history.js";
+export type { RecordedValue } from "../graph/runtime/history/values.js";
 export { createRuntime, type FlowInfo, type Page, type Runtime, type WaitOptions } from "../graph/runtime/runtime.js";
 export type { RuntimeOptions } from "../graph/runtime/runtime-options.js";
 export type { Triggered, TriggerOptions } from "../graph/runtime/trigger.js";

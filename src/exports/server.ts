@@ -5,4 +5,4 @@ export type { ApiOptions } from "../server/api/options.js";
 export { createApp } from "../server/app.js";
 export { openApi } from "../server/openapi.js";
 export type { AppOptions } from "../server/options.js";
-export { type Served, type ServeOptions, serve } from "../server/serve.js";
+export { type Served, type ServeOptions, type ServeStoreOptions, serve } from "../server/serve.js";

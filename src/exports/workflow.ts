@@ -27,6 +27,7 @@ export {
   RunNotCompletedError,
   RunNotFoundError,
   RunNotWritableError,
+  RunScopeError,
   StepMismatchError,
   StepNotRegisteredError,
   StreamClosedError,
@@ -35,7 +36,7 @@ export {
 } from "../workflow/define/errors.js";
 export { type FetchOptions, fetch } from "../workflow/define/fetch.js";
 export type { Hook, HookOptions } from "../workflow/define/hook.js";
-export { createHook, now, random, sleep, uuid } from "../workflow/define/primitives.js";
+export { createHook, now, random, setAttributes, sleep, uuid } from "../workflow/define/primitives.js";
 export type { StepOptions, StepReconcileRequest } from "../workflow/define/step-options.js";
 export { createWebhook, type Webhook, type WebhookOptions } from "../workflow/hooks/webhook.js";
 export type { RequestWithResponse } from "../workflow/hooks/webhook-request.js";

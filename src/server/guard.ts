@@ -39,7 +39,7 @@ export function tokenGuard(token: string | undefined): MiddlewareHandler {
   };
 }
 
-function bearerOf(field = ""): string {
+export function bearerOf(field = ""): string {
   return /^bearer +(\S+)$/i.exec(field.trim())?.[1] ?? "";
 }
 

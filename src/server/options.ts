@@ -54,7 +54,7 @@ export function checkAppOptions(options: AppOptions): AppPolicy {
 }
 
 /** The error message must not contain the token. */
-function checkToken(token: unknown): void {
+export function checkToken(token: unknown): asserts token is string {
   if (typeof token === "string" && token.length >= tokenCharsMin && /^[\x21-\x7e]+$/.test(token)) return;
   throw new InvalidInputError("token", `must be ${tokenCharsMin} or more printable ASCII characters without spaces`);
 }

@@ -111,7 +111,12 @@ onStoresInTurn("the commands that list and show", sample(durableStores, 2), (tes
     const charge = (input: NodeInput): void => {
       if (input.packet("in").getNumber("amount") > 9000) throw new NodeError("PERMANENT", "declined\u001b[31m by the bank");
     };
-    const runtime = await createRuntime({ store: await scene.open(), documents: [{ text: ordersDocument }], nodes: { charge } });
+    const runtime = await createRuntime({
+      store: await scene.open(),
+      documents: [{ text: ordersDocument }],
+      nodes: { charge },
+      history: "full",
+    });
     for (const orderId of ["o-1", "o-2", "o-3"]) {
       const payload = { orderId, amount: orderId === "o-1" ? 1 : 10_000 };
       const { executionId = "" } = await runtime.trigger("orders", undefined, payload, { key: orderId });
@@ -135,8 +140,10 @@ onStoresInTurn("the commands that list and show", sample(durableStores, 2), (tes
     expect(letters.out).not.toContain("\u001b");
     const ids = (JSON.parse(lettersJson.out) as { id: string }[]).map(({ id }) => id);
     expect(ids.length).toBe(2);
-    const [one, shown, absent, retried, reinjected] = await Promise.all([
+    const [one, detailed, detailedJson, shown, absent, retried, reinjected] = await Promise.all([
       look("executions", newest?.id ?? ""),
+      look("executions", newest?.id ?? "", "--values"),
+      look("executions", newest?.id ?? "", "--values", "--json"),
       look("dead-letters", "show", ids[0] ?? ""),
       look("executions", "ex_zzzz"),
       look("dead-letters", "retry", ids[1] ?? "", "pk_zzzz"),
@@ -145,6 +152,15 @@ onStoresInTurn("the commands that list and show", sample(durableStores, 2), (tes
     ]);
     expect(one.out).toMatch(/^id +ex_\w+\n/);
     expect(one.out).toContain('input       {"orderId":"o-3","amount":10000}');
+    expect(one.out).toMatch(/^NODE +ATTEMPT +TIME +MS +VERDICT +EDGE +PACKET +ERROR$/m);
+    expect(one.out).toMatch(/^Charge +1 +\S+ \S+ +\d+ +dead +\S+ +pk_\w+ +PERMANENT: declined/m);
+    expect(one.out).not.toContain("input in");
+    expect(detailed.out).toMatch(/^pk_\w+ at Charge, attempt 1\ninput in +\{"orderId":"o-3","amount":10000\}$/m);
+    expect(detailedJson.out).toContain('"verdict": "dead"');
+    expect(await look("executions", "--values")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("--values requires the id") as string,
+    });
     expect(shown.out).toMatch(/key +o-\d-charge\n/);
     expect(shown.out).toContain("ATTEMPT  AT");
     expect(absent).toMatchObject({ code: 1, out: "", err: "execution ex_zzzz not found\n" });

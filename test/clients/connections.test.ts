@@ -10,6 +10,9 @@ import { languages, titleOf } from "./languages.js";
 import { serveApi } from "./programs/serve-api.js";
 import { clientScene, token } from "./scene.js";
 
+const begin = "/onceflow/keys/begin";
+const settle = "/onceflow/keys/settle";
+
 /** A server on loopback that is not the API. */
 async function otherServer(serve: RequestListener): Promise<string> {
   const server = createServer(serve);
@@ -57,6 +60,24 @@ describe.for(languages)("the client of", (language) => {
       ]);
       expect(proxy.cuts).toBe(1);
       expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
+    });
+
+    test.for([begin, settle])("the connection breaks in the middle of the reply of %s: the request is sent again", async (path) => {
+      const scene = await clientScene({ language });
+      scene.proxy.breakNext(path, "half");
+      const call = { key: "charge:order-1", effect: "atMostOnce" } as const;
+      expect(await scene.run([call])).toMatchObject([{ status: "executed", attempt: 1 }]);
+      expect(scene.proxy.requests.filter((one) => one === path).length).toBe(2);
+      expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
+      expect(await inspect(scene.store, { key: call.key })).toMatchObject({ state: "completed", attempt: 1 });
+    });
+
+    test("another server answers the settle, as a proxy in between does: that is not taken for a saved outcome", async () => {
+      const scene = await clientScene({ language });
+      scene.proxy.breakNext(settle, "other");
+      const call = { key: "charge:order-1", effect: "atMostOnce" } as const;
+      expect(await scene.run([call])).toMatchObject([{ status: "executed", attempt: 1 }]);
+      expect(await inspect(scene.store, { key: call.key })).toMatchObject({ state: "completed", attempt: 1 });
     });
 
     test("the server is killed while the handler runs, and started again on the same database: the outcome is saved", async () => {

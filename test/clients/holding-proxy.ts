@@ -21,6 +21,7 @@ export class HoldingProxy {
   /** The paths of all requests that arrived. */
   readonly requests: string[] = [];
   readonly #holds: Hold[] = [];
+  readonly #broken = new Map<string, "half" | "other">();
   readonly #server = createServer((request, response) => void this.#serve(request, response));
   readonly #provider: EffectServer;
   /** The port of the API: a test changes it when it starts another server. */
@@ -46,6 +47,11 @@ export class HoldingProxy {
     return { arrived: held.arrived.opened, release: () => held.released.open() };
   }
 
+  /** Breaks the next reply to this path: its connection breaks in the middle ("half"), or another server answers in place of the API ("other"). */
+  breakNext(path: string, how: "half" | "other"): void {
+    this.#broken.set(path, how);
+  }
+
   close(): Promise<void> {
     for (const { released } of this.#holds) released.open();
     return new Promise((closed) => {
@@ -61,6 +67,9 @@ export class HoldingProxy {
     const body = await bodyOf(request);
     await this.#waitAt(path, "request");
     if (response.destroyed) return;
+    const broken = this.#broken.get(path);
+    this.#broken.delete(path);
+    if (broken === "other") return void response.setHeader("content-type", "application/json").end("{}");
     if (path === "/find") {
       const found = this.#provider.effects.find(String(request.headers["idempotency-key"]));
       response.end(JSON.stringify(found === "absent" ? null : found));
@@ -72,6 +81,10 @@ export class HoldingProxy {
       const received = await bodyOf(answer).catch(() => undefined);
       await this.#waitAt(path, "reply");
       if (received === undefined) return void response.destroy();
+      if (broken === "half") {
+        response.writeHead(answer.statusCode ?? 502, { "content-length": received.length });
+        return void response.write(received.subarray(0, received.length / 2), () => response.destroy());
+      }
       response.writeHead(answer.statusCode ?? 502, { "content-type": answer.headers["content-type"] ?? "text/plain" }).end(received);
     });
     // The server is down: so is the connection of its client.

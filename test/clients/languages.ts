@@ -1,5 +1,6 @@
-import { copyFileSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { sha256 } from "../../src/core/values/canonical.js";
 import { runGo } from "../nodes/go.js";
 import { findPython } from "../servers/sources/python.js";
@@ -29,29 +30,39 @@ export function goModule(folder: string, files: Readonly<Record<string, string>>
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
 }
 
-/** Builds the Go program, unless it has been built from the same files. Throws if it does not compile. */
+/** How long a worker waits for another one of this run, or of an earlier one that was killed, to build the program. */
+const buildMsMax = 120_000;
+
+/** Builds the Go program once: the files of this suite run in several workers. Throws if it does not compile. */
 async function goProgram(): Promise<ClientProgram> {
   const main = readFileSync(join(import.meta.dirname, "go/main.go"), "utf8");
   const version = sha256(main + readFileSync(join(clientsFolder, "onceflow.go"), "utf8")).slice(0, 16);
-  const folder = join(root, ".build/go/clients");
-  const file = join(folder, "client");
-  const built: ClientProgram = { ok: true, file, args: [], env: {} };
-  if (readIfThere(`${file}.version`) === version) return built;
-  goModule(folder, { "main.go": main });
-  // Another worker of this run may build it at the same time: each writes a file of its own.
-  const own = `${file}.${process.pid}`;
-  const ran = await runGo(folder, ["build", "-o", own, "."]);
-  if (!ran.ok) return ran;
-  renameSync(own, file);
-  writeFileSync(`${file}.version`, version);
-  return built;
+  const file = join(root, `.build/go/clients/${version}`);
+  const lock = `${file}.lock`;
+  const folder = `${file}.module`;
+  mkdirSync(join(file, ".."), { recursive: true });
+  for (const until = Date.now() + buildMsMax; !existsSync(file); await delay(50)) {
+    if (Date.now() > until) rmSync(lock, { recursive: true, force: true });
+    if (!takeLock(lock)) continue;
+    try {
+      goModule(folder, { "main.go": main });
+      const built = await runGo(folder, ["build", "-o", `${file}.new`, "."]);
+      if (!built.ok) return built;
+      renameSync(`${file}.new`, file);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+      rmSync(lock, { recursive: true, force: true });
+    }
+  }
+  return { ok: true, file, args: [], env: {} };
 }
 
-function readIfThere(file: string): string | undefined {
+function takeLock(lock: string): boolean {
   try {
-    return readFileSync(file, "utf8");
+    mkdirSync(lock);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 }
 

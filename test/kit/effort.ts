@@ -21,6 +21,7 @@ export function sample<T>(rows: readonly T[], of: number): readonly T[] {
 
 /** Files of the full tier only, below test/, and what the quick tier has in their place. */
 export const fullOnly: Readonly<Record<string, string>> = {
+  "clients/guide.test.ts": "runs the programs of the guide in Python and Go; clients/calls.test.ts makes the same calls",
   "contract/encrypted.test.ts": "the contract of memory and SQLite a second time; ledger/encryption.test.ts has what encryption adds",
   "contract/node24.test.ts": "the contract of SQLite a second time, on another Node",
   "contract/pooler.test.ts": "the contract of PostgreSQL a second time, through PgBouncer",
@@ -49,5 +50,6 @@ export const fullOnly: Readonly<Record<string, string>> = {
   "transform/plugins.test.ts": "the same app with every bundler; transform/register.test.ts has it with the Node loader",
   "workflow/compat/former-names.test.ts": "names of steps of earlier releases, which change with the transform alone",
   "workflow/crashes/sabotage.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
+  "workflow/crashes/sabotaged-stops.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
   "workflow/crashes/sabotaged-actions.test.ts": "shows that the simulator finds faults, which changes with the simulator alone",
 };

@@ -54,6 +54,11 @@ test("the packed files are only those that a user needs", () => {
   expect(stale, "files in dist without a source: remove dist and .build, and build again").toEqual([]);
 });
 
+test("the clients for other languages are packed", () => {
+  const clients = packed.files.filter((file) => file.startsWith("clients/"));
+  expect(clients.sort()).toEqual(["clients/onceflow.go", "clients/onceflow.py"]);
+});
+
 test("no file refers to a source map: none is packed", () => {
   const code = packed.files.filter((file) => file.endsWith(".js"));
   expect(code.length).toBeGreaterThan(500);

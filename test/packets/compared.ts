@@ -79,6 +79,7 @@ export function comparing({ backend, clock, clear }: Compared): (steps: readonly
       notes: (await Promise.all(executions.slice(-3).map((no) => of.notes(no, 1000)))).map((notes) =>
         [...notes].sort((a, b) => a.at - b.at || a.packet - b.packet),
       ),
+      history: await Promise.all(executions.slice(-3).map((execution) => of.deliveries({ execution, limit: 100 }))),
       counts: [...(await of.counts())].sort((a, b) => (`${a.flow} ${a.queue}` < `${b.flow} ${b.queue}` ? -1 : 1)),
     });
     assert.deepEqual(await look(packets), await look(model));

@@ -78,6 +78,8 @@ const asked = fc.oneof(
       packets: often([], fc.array(made, { minLength: 1, maxLength: 2 })),
       outputs: often([], fc.array(text, { minLength: 1, maxLength: 2 })),
       stale: often(false, fc.constantFrom("attempt", "worker")),
+      // The history of an execution has room for two entries, or for all.
+      entriesMax: often(undefined, fc.constantFrom(2, 1000)),
     }),
   },
   { weight: 1, arbitrary: fc.record({ again: which }) },
@@ -151,7 +153,8 @@ export class Operations {
     }
     const packet = nth(owned, asking.settle);
     if (packet?.owner == null) return undefined;
-    const { to, packets, outputs, stale } = asking;
+    const { payload } = packet;
+    const { to, packets, outputs, stale, entriesMax } = asking;
     // A node sends into its own execution.
     const own = packet.execution === null ? executions : [packet.execution];
     return {
@@ -162,6 +165,9 @@ export class Operations {
       to,
       packets: to.kind === "done" ? (packets as readonly Made[]).map((each) => this.packet(each, own)) : [],
       outputs,
+      ...(entriesMax !== undefined && {
+        entry: { node: "n", startedAt: packet.no, ms: 1, code: to.kind === "done" ? null : "C", joined: [], details: payload, entriesMax },
+      }),
     };
   }
 

@@ -19,7 +19,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles packets as the memory store does
   let backend: Backend;
   let clock: PostgresClock;
   const clear = async () => {
-    await direct.query(`TRUNCATE differential.packets, differential.executions, differential.notes, differential.flows, differential.workers,
+    await direct.query(`TRUNCATE differential.packets, differential.executions, differential.notes, differential.deliveries, differential.execution_attributes, differential.flows, differential.workers,
       differential.records, differential.attempts RESTART IDENTITY`);
   };
 

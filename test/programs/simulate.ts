@@ -3,12 +3,14 @@ import { SimulationFailure, simulate, simulateGraphs, simulateWorkflows } from "
 
 /**
  * npm run simulate -- --seeds 100000 --from 1 · --seed 42 prints that seed's whole history · --workflows simulates the
- * workflow engine instead of the ledger, with --operators people who retry, fork, resolve and delete runs; --graphs the runtime of flow graphs.
+ * workflow engine instead of the ledger, with --operators people who retry, fork, resolve and delete runs, and --stops to let
+ * them also cancel, terminate, pause, resume and wake runs, which have deadlines; --graphs the runtime of flow graphs.
  */
 const { values } = parseArgs({
   options: {
     workflows: { type: "boolean", default: false },
     operators: { type: "boolean", default: false },
+    stops: { type: "boolean", default: false },
     graphs: { type: "boolean", default: false },
     seeds: { type: "string" },
     from: { type: "string", default: "1" },
@@ -16,14 +18,14 @@ const { values } = parseArgs({
   },
 });
 
-const { seed: only, workflows, operators, graphs } = values;
+const { seed: only, workflows, operators, stops, graphs } = values;
 const from = Number(only ?? values.from);
 const count = Number(values.seeds ?? (only === undefined ? 10_000 : 1));
 const total = new Map<string, number>();
 const add = (name: string, n: number) => void total.set(name, (total.get(name) ?? 0) + n);
 
 async function run(seed: number): Promise<readonly string[]> {
-  const report = await (graphs ? simulateGraphs(seed) : workflows ? simulateWorkflows(seed, { operators }) : simulate(seed));
+  const report = await (graphs ? simulateGraphs(seed) : workflows ? simulateWorkflows(seed, { operators, stops }) : simulate(seed));
   add("store operations", report.operations);
   if ("runs" in report) add("runs", report.runs);
   if ("bodies" in report) add("step bodies", report.bodies);

@@ -19,10 +19,13 @@ import type { RunStatus } from "../../src/core/runs/run.js";
 import type { Backend } from "../../src/core/store/store.js";
 import { memoryRunBackend } from "../../src/stores/memory/runs/runs.js";
 import { createMemoryRuns } from "../../src/stores/memory/runs/table.js";
+import { Random } from "../../src/testing/simulator/random.js";
 import { effort } from "../kit/effort.js";
 import { fc } from "../kit/properties.js";
 import { PostgresClock } from "../stores/postgres/clock.js";
 import { database, direct, ownPostgres, server } from "../stores/postgres/own-postgres.js";
+
+import { attributeSets, errorFacts, randomSearch, scopes, searched } from "./searches.js";
 
 ownPostgres();
 
@@ -71,6 +74,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
           output: maybe,
           unsettled: fc.constantFrom(0, 1, 2),
           trouble: text,
+          error: fc.constantFrom(...errorFacts),
         },
         { requiredKeys: ["kind", "status", "output"] },
       ) as fc.Arbitrary<Then>,
@@ -103,12 +107,14 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
         trial: rarely(trial, null),
         outgoing: rarely(outgoing, []),
         stopAt: rarely(fc.option(instant), null),
+        attributes: rarely(fc.constantFrom(null, ...attributeSets), undefined as string | null | undefined),
       })
-      .map(({ trial, outgoing, stopAt, ...entry }) => ({
+      .map(({ trial, outgoing, stopAt, attributes, ...entry }) => ({
         ...entry,
         ...(trial !== null && { trial }),
         ...(outgoing.length > 0 && { outgoing }),
         ...(stopAt !== null && { stopAt }),
+        ...(attributes !== undefined && { attributes }),
       }));
   const limits = fc.record({ timeoutMs: durationMs, cleanupMs: durationMs }, { requiredKeys: ["timeoutMs"] });
   const startWith = (entry: fc.Arbitrary<Entry>): fc.Arbitrary<StartRun> =>
@@ -124,8 +130,9 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
         retentionMs: fc.option(durationMs),
         first: fc.option(fc.record({ owner, leaseMs: durationMs, entry: fc.oneof(fc.constant(plain), entry) })),
         limits: rarely(fc.option(limits), null),
+        labels: fc.record({ scope: fc.constantFrom(...scopes), attributes: fc.constantFrom(...attributeSets) }, { requiredKeys: [] }),
       })
-      .map(({ limits, ...start }) => ({ ...start, ...limits }));
+      .map(({ limits, labels, ...start }) => ({ ...start, ...limits, ...labels }));
   const child = startWith(entryWith(fc.constant([])));
   const entry = entryWith(rarely(fc.array(child, { maxLength: 2 }), []));
 
@@ -304,9 +311,13 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
     });
 
   async function expectEqual(model: RunBackend): Promise<void> {
+    const random = new Random(clock.now());
+    const choices = { workflows: ["w", "v"], parents: ids, prefixes: [...ids, "d"], times: [0, 1_000_000, clock.now() - 5, clock.now()] };
+    const searches = Array.from({ length: 2 }, () => randomSearch((from) => random.pick(from), choices));
     const look = async (of: RunBackend) => ({
       all: await of.list({ limit: 100 }),
-      page: await of.list({ limit: 2, after: { createdAt: clock.now(), id: "b" } }),
+      searches: await Promise.all(searches.map((filter) => searched(of, filter, 3))),
+      page: await of.list({ limit: 2, after: { at: clock.now(), id: "b" } }),
       some: await of.list({ limit: 3, workflow: "w", status: "running" }),
       ended: await of.list({ limit: 1, status: "completed" }),
       parked: await of.list({ limit: 100, status: "parked" }),
@@ -327,7 +338,7 @@ describe.skipIf(!server.ok)("PostgreSQL handles runs as the memory store does", 
 
   async function play(steps: readonly Step[]): Promise<void> {
     await direct.query(
-      "TRUNCATE differential.runs, differential.journal, differential.mail, differential.hooks, differential.run_workers, differential.operator_log",
+      "TRUNCATE differential.runs, differential.journal, differential.mail, differential.hooks, differential.run_workers, differential.operator_log, differential.run_attributes",
     );
     await clock.set(1_000_000);
     const memory = createMemoryRuns();

@@ -21,6 +21,7 @@ import { sqliteBackend } from "../../src/stores/sqlite/backend.js";
 import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
 import { Random } from "../../src/testing/simulator/random.js";
 import { temporaryFolder } from "../kit/temporary-folder.js";
+import { attributeSets, errorFacts, randomSearch, scopes, searched } from "./searches.js";
 
 const folder = temporaryFolder(afterAll);
 
@@ -55,7 +56,7 @@ class World {
     else if (what < 0.87) await this.#claim();
     else if (what < 0.9) await this.#renew();
     else if (what < 0.95) assert.equal(await this.#store.purge(1000), await this.#model.purge(1000));
-    else await this.#list();
+    else for (let i = 0; i < 4; i++) await this.#list();
   }
 
   get #store(): RunBackend {
@@ -112,9 +113,20 @@ class World {
       limit: random.between(1, 20),
       ...(random.chance(0.7) && { status: random.pick(runStatuses) }),
       ...(random.chance(0.3) && { workflow: random.pick(workflows) }),
-      ...(random.chance(0.5) && this.#memory.runs.size > 0 && { after: random.pick([...this.#memory.runs.values()]) }),
+      ...(random.chance(0.5) && this.#memory.runs.size > 0 && { after: this.#position() }),
     };
     assert.deepEqual(await this.#store.list(query), await this.#model.list(query), JSON.stringify(query));
+    const all = [...this.#memory.runs.values()];
+    const parents = families.flatMap((family) => names.map((name) => family + name));
+    const times = [0, this.#now, ...all.map(({ createdAt }) => createdAt), ...all.flatMap(({ endedAt }) => endedAt ?? [])];
+    const search = randomSearch((from) => random.pick(from), { workflows, parents, prefixes: [...families, ...parents, "t"], times });
+    const limit = random.between(1, 20);
+    assert.deepEqual(await searched(this.#store, search, limit), await searched(this.#model, search, limit), JSON.stringify(search));
+  }
+
+  #position(): { readonly at: number; readonly id: string } {
+    const { createdAt: at, id } = this.#random.pick([...this.#memory.runs.values()]);
+    return { at, id };
   }
 
   /** Compares everything that can be read about every run and token. */
@@ -185,7 +197,8 @@ class World {
         };
       case "reopen": {
         const hooks = random.chance(0.4) ? [{ add: token(), about: "hook", metadata: null }] : [];
-        return { kind: "reopen", seq, events: random.pick(texts), hooks };
+        const attributes = random.chance(0.3) ? { attributes: random.pick([null, ...attributeSets]) } : {};
+        return { kind: "reopen", seq, events: random.pick(texts), hooks, ...attributes };
       }
       case "remove":
         return { kind: "remove" };
@@ -227,6 +240,8 @@ class World {
       retentionMs: random.pick([null, centuryMs, 0, 0, 0]),
       first,
       ...(random.chance(0.15) && { timeoutMs: random.pick([0, centuryMs]), cleanupMs: random.pick([0, 5]) }),
+      ...(random.chance(0.4) && { scope: random.pick(scopes) }),
+      ...(random.chance(0.3) && { attributes: random.pick(attributeSets) }),
     };
   }
 
@@ -256,6 +271,7 @@ class World {
       ...(random.chance(0.1) && { outgoing: [{ to: { run: family + random.pick(names) }, ...this.#letter(id) }] }),
       ...(random.chance(0.1) && { stopAt: random.pick([this.#now, this.#now + centuryMs]) }),
       ...(random.chance(0.2) && { trial: { deaths: random.between(0, 3), crashes: random.between(0, 2), alone: random.chance(0.5) } }),
+      ...(random.chance(0.15) && { attributes: random.pick([null, ...attributeSets]) }),
     };
   }
 
@@ -269,6 +285,7 @@ class World {
         output: random.pick([null, ...texts]),
         ...(random.chance(0.5) && { unsettled: random.between(0, 2) }),
         ...(random.chance(0.2) && { trouble: "why" }),
+        ...(random.chance(0.4) && { error: random.pick(errorFacts) }),
       };
     const avoid = {
       workers: ["me", "you", '\u0000 "ü😀'].filter(() => random.chance(0.5)),

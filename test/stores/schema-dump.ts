@@ -43,10 +43,16 @@ export async function postgresSchema(client: pg.Client, schema: string): Promise
     SELECT format('ALTER TABLE %I ADD CONSTRAINT %I %s', c.relname, n.conname, pg_get_constraintdef(n.oid)) AS text
     FROM pg_constraint n JOIN pg_class c ON c.oid = n.conrelid
     WHERE n.connamespace = $1::regnamespace AND n.contype <> 'n' ORDER BY c.relname, n.conname`);
+  const functions = await query(`
+    SELECT format(E'CREATE FUNCTION %I AS $$%s$$', p.proname, p.prosrc) AS text
+    FROM pg_proc p WHERE p.pronamespace = $1::regnamespace ORDER BY p.proname`);
+  const triggers = await query(`
+    SELECT pg_get_triggerdef(t.oid) AS text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE c.relnamespace = $1::regnamespace AND NOT t.tgisinternal ORDER BY t.tgname`);
   const comments = await query(`
     SELECT format('COMMENT ON TABLE %I IS %L', c.relname, obj_description(c.oid, 'pg_class')) AS text
     FROM pg_class c WHERE c.relnamespace = $1::regnamespace AND obj_description(c.oid, 'pg_class') IS NOT NULL ORDER BY c.relname`);
-  return dumpOf([...types, ...tables, ...indexes, ...constraints, ...comments]).replaceAll(`${schema}.`, "");
+  return dumpOf([...types, ...tables, ...indexes, ...constraints, ...functions, ...triggers, ...comments]).replaceAll(`${schema}.`, "");
 }
 
 function dumpOf(statements: readonly string[]): string {

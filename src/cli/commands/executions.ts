@@ -1,6 +1,8 @@
 import { type Command, Option } from "commander";
 import type { ExecutionDetails, ExecutionView, Page } from "../../exports/graph.js";
+import { InvalidInputError } from "../../exports/index.js";
 import { withClientRuntime } from "../client-runtime.js";
+import { historyOf, historyTable } from "../execution-history.js";
 import { wholeNumber } from "../number-option.js";
 import { storeOption } from "../open-store.js";
 import { facts, print, printJson, table, timeOf } from "../output.js";
@@ -10,6 +12,7 @@ interface Options extends Page {
   readonly store?: string;
   readonly flow?: string;
   readonly status?: ExecutionView["status"];
+  readonly values?: boolean;
   readonly json?: boolean;
 }
 
@@ -22,14 +25,16 @@ export function addExecutions(program: Command): void {
     .addOption(new Option("--status <status>", "only this status").choices(["running", "completed", "dead"]))
     .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000))
     .option("--before <id>", "continue after this execution, the last row of the previous page")
+    .option("--values", "show inputs and outputs of the deliveries of one execution, if they are recorded")
     .addOption(storeOption())
     .option("--json", "print JSON")
     .action(executions);
 }
 
-async function executions(id: string | undefined, { store, json, ...query }: Options): Promise<void> {
+async function executions(id: string | undefined, { store, json, values = false, ...query }: Options): Promise<void> {
   await withClientRuntime({ store }, async (runtime) => {
     if (id === undefined) {
+      if (values) throw new InvalidInputError("values", "--values requires the id of an execution");
       const found = await runtime.executions(query);
       if (json) printJson(found);
       else print(table(["ID", "FLOW", "STATUS", "OPEN", "DEAD", "CREATED", "ENDED", "KEY"], found.map(rowOf)));
@@ -37,8 +42,9 @@ async function executions(id: string | undefined, { store, json, ...query }: Opt
     }
     const found = await runtime.execution(id);
     if (found === undefined) throw notFound(`execution ${id}`);
-    if (json) printJson(found);
-    else print(detailsOf(found));
+    const history = await historyOf(runtime, id, values);
+    if (json) printJson({ ...found, history });
+    else print([detailsOf(found), ...(history.length === 0 ? [] : [historyTable(history)])].join("\n\n"));
   });
 }
 

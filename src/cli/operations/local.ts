@@ -8,7 +8,7 @@ import { listRuns, readJournal, start } from "../../exports/workflow/api.js";
 import * as keys from "../../operate/keys.js";
 import { actOnRun } from "../../operate/run-actions.js";
 import * as operate from "../../operate/runs.js";
-import { summaryOf } from "../../workflow/client/api.js";
+import { summaryOf } from "../../workflow/client/search/list-runs.js";
 import { loadAside } from "../../workflow/journal/aside.js";
 import { actorName } from "./actor.js";
 import { countPages } from "./count-pages.js";
@@ -76,7 +76,7 @@ async function readRun(store: Store, id: string, { values = false }: { readonly 
   const run = await requireRuns(store).read(id);
   if (run === undefined) return undefined;
   const { deadlineAt, status } = run;
-  const row = plain({ ...summaryOf(run), ...(deadlineAt === null ? {} : { deadlineAt: new Date(deadlineAt) }) }) as RunRow;
+  const row = plain({ ...(await summaryOf(store, run)), ...(deadlineAt === null ? {} : { deadlineAt: new Date(deadlineAt) }) }) as RunRow;
   const end = run.output === null ? undefined : await loadAside(store, id, run.output);
   const shown = values ? { args: plain(decode(await loadAside(store, id, run.input))) } : {};
   if (end === undefined) return { ...row, ...shown };

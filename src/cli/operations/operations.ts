@@ -1,5 +1,6 @@
 import type { State } from "../../core/ledger/record.js";
 import type { RunStatus } from "../../core/runs/run.js";
+import type { Attributes } from "../../core/values/attributes.js";
 import type { ActionResult } from "../../exports/workflow/api.js";
 
 /**
@@ -99,7 +100,7 @@ export interface RunRow {
   readonly needsPerson: boolean;
   readonly unsettled: number;
   readonly scope?: string;
-  readonly attributes?: Facts;
+  readonly attributes?: Attributes;
   readonly error?: RunErrorText;
 }
 
@@ -137,7 +138,7 @@ export interface StartRequest {
   readonly args: readonly unknown[];
   readonly id?: string;
   readonly scope?: string;
-  readonly attributes?: Facts;
+  readonly attributes?: Attributes;
   readonly timeoutMs?: number;
 }
 

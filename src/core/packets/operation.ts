@@ -1,5 +1,6 @@
 import type { RecordId } from "../ledger/record.js";
 import type { Tx } from "../store/tx.js";
+import type { DeliveryEntry, DeliveryQuery, NewDeliveryEntry } from "./delivery-entry.js";
 import type {
   ExecutionNote,
   ExecutionRecord,
@@ -113,6 +114,8 @@ export interface SettlePacket {
   readonly packets: readonly NewPacket[];
   /** Outputs that no edge accepts: stored with the execution. */
   readonly outputs: readonly string[];
+  /** Undefined: the history of the delivery is not kept. A release and a trial have none. */
+  readonly entry?: NewDeliveryEntry;
 }
 
 /** How a delivery ended. */
@@ -297,6 +300,8 @@ export interface PacketBackend {
   executions(query: ExecutionQuery): Promise<readonly ExecutionRecord[]>;
   /** Oldest first. */
   notes(execution: number, limit: number): Promise<readonly ExecutionNote[]>;
+  /** The history of deliveries, oldest first. */
+  deliveries(query: DeliveryQuery): Promise<readonly DeliveryEntry[]>;
   /** All packets of an execution that are in the store, in any state. */
   packetsOf(execution: number, limit: number): Promise<readonly PacketRecord[]>;
   counts(): Promise<readonly QueueCount[]>;
@@ -307,7 +312,7 @@ export interface PacketBackend {
   prepareKeys?(flow: string, collection?: string): Promise<void>;
   flowState(flow: string): Promise<FlowState>;
   setFlowState(flow: string, state: FlowState): Promise<void>;
-  /** Removes expired executions and dead letters. Returns how many. */
+  /** Removes expired executions, with their notes and history, and dead letters. Returns how many. */
   purge(limit: number): Promise<number>;
   /**
    * Calls back when another process may have sent or settled packets. It may call too often and may miss changes, so workers also

@@ -125,6 +125,8 @@ export interface ExecutionNote {
     | "skipped"
     | "unrouted"
     | "restarted"
+    /** The lease of the packet's worker expired during the attempt `about`: what the attempt has done is not known. */
+    | "crashed"
     /** The node succeeded after the timeout of the last attempt: the packet is a dead letter, but its effect has happened. */
     | "lateSuccess";
   readonly queue: string;

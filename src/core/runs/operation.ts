@@ -1,6 +1,7 @@
 import type { Chunk, ChunkQuery, ChunkRecord, Voided } from "./chunk.js";
 import type { LogEntry, LogQuery, NewLogEntry } from "./log.js";
 import type { EndStatus, HookRecord, JournalEntry, Mail, MailKind, RunRecord, RunStatus, WorkerRecord } from "./run.js";
+import type { RunCounts, RunFilter, RunPosition } from "./search/filter.js";
 
 /**
  * Creates a run.
@@ -25,6 +26,10 @@ export interface StartRun {
   readonly timeoutMs?: number;
   /** How long code may clean up after the deadline, before the run can be ended without its code. Needed with `timeoutMs`. */
   readonly cleanupMs?: number;
+  /** The tenant that the run belongs to. Default: none. */
+  readonly scope?: string;
+  /** Encoded attributes by which the run is found. Default: none. */
+  readonly attributes?: string;
 }
 
 /** The tenure of an owner of a run. A write with another one is refused. */
@@ -88,6 +93,8 @@ export interface Entry {
   readonly outgoing?: readonly OutgoingMail[];
   /** When the run can be ended without its code (see {@link RunRecord}). If absent: unchanged. */
   readonly stopAt?: number;
+  /** The attributes of the run from this entry on, encoded; null: none. If absent: unchanged. */
+  readonly attributes?: string | null;
 }
 
 /** Mail that an entry sends to another run. */
@@ -140,7 +147,15 @@ export type Then =
       readonly unsettled?: number;
       /** Why an operator should look at the run although it has ended: for example, its cleanup did not run. Default: null. */
       readonly trouble?: string;
+      /** Of a failed run: name and code of its error, by which the run is found. */
+      readonly error?: ErrorFacts;
     };
+
+/** Name and code of an error. Each is storable text of at most 200 characters. */
+export interface ErrorFacts {
+  readonly name: string;
+  readonly code: string | null;
+}
 
 /** Sends mail to a run. */
 export interface Send {
@@ -211,6 +226,8 @@ export type ActionChange =
       readonly deadlineSetAt?: number;
       /** How long after its deadline the code may clean up. Default: as long as before, which a cancellation may have shortened. */
       readonly cleanupMs?: number;
+      /** The attributes of the run from the retry on, encoded; null: none. If absent: unchanged. */
+      readonly attributes?: string | null;
     }
   /** Removes an ended run without unknown steps, with everything that belongs to it except the operator log. Its id can be used again. */
   | { readonly kind: "remove" }
@@ -303,12 +320,19 @@ export interface Renewed {
   readonly mail: number;
 }
 
-/** Query of {@link RunBackend.list}: newest first. */
-export interface RunListQuery {
-  readonly workflow?: string;
-  readonly status?: RunStatus;
-  /** Only runs created before this one. */
-  readonly after?: { readonly createdAt: number; readonly id: string };
+/** Query of {@link RunBackend.list}. `orderOf` says in which order the runs come. */
+export interface RunListQuery extends RunFilter {
+  /** Only runs after this position: `positionOf` a run. */
+  readonly after?: RunPosition;
+  readonly limit: number;
+}
+
+/** Query of {@link RunBackend.hooks}: by token. */
+export interface HookListQuery {
+  readonly scope?: string;
+  readonly run?: string;
+  /** Only hooks after this token. */
+  readonly after?: string;
   readonly limit: number;
 }
 
@@ -349,7 +373,11 @@ export interface RunBackend {
   mail(run: string, after: number): Promise<readonly Mail[]>;
   read(id: string): Promise<RunRecord | undefined>;
   journal(id: string, after: number, limit: number): Promise<readonly JournalEntry[]>;
+  /** Throws InvalidInputError for a combination of filters that is not served: see search/served.ts. */
   list(query: RunListQuery): Promise<readonly RunRecord[]>;
+  /** Counts runs by status, each status up to `max`. Where no index has the status, at most `max` runs are counted in all. */
+  count(filter: RunFilter, max: number): Promise<RunCounts>;
+  hooks(query: HookListQuery): Promise<readonly HookRecord[]>;
   hook(token: string): Promise<HookRecord | undefined>;
   /** The chunks of a stream from an index on, in order, including void ones. */
   chunks(query: ChunkQuery): Promise<readonly ChunkRecord[]>;

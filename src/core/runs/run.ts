@@ -51,6 +51,13 @@ export interface RunRecord {
    * time. Set by a cancellation, and for runs with a deadline. Null: never.
    */
   readonly stopAt: number | null;
+  /** The tenant that the run belongs to. "": none. */
+  readonly scope: string;
+  /** Attributes by which the run is found: see `encodeAttributes`. Null: none. */
+  readonly attributes: string | null;
+  /** Name and code of the error of a failed run, which are not encrypted. Null if it has none, or the run ended under a version that did not store them. */
+  readonly errorName: string | null;
+  readonly errorCode: string | null;
 }
 
 /** Also part of the claim statements and indexes of the stores: changing it needs a migration. */

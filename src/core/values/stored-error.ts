@@ -4,6 +4,7 @@ import { usersFrames } from "../errors/frames.js";
 import { mustBeDecrypted } from "./cipher.js";
 import { addKind } from "./kinds.js";
 import { isRegistered } from "./serializable.js";
+import { storable } from "./storable-text.js";
 import { decode, encode } from "./value-text.js";
 
 /**
@@ -215,3 +216,19 @@ addKind<Error, StoredError>({
   },
   make: fromStored,
 });
+
+/** Name, code and message of an encoded error, for lists and searches. Undefined if the text is not one, or is encrypted. */
+export function errorFactsOf(text: string): { readonly name: string; readonly code: string | null; readonly message: string } | undefined {
+  let stored: Partial<StoredError> | null;
+  try {
+    stored = JSON.parse(text) as Partial<StoredError> | null;
+  } catch {
+    return undefined;
+  }
+  if (typeof stored?.name !== "string") return undefined;
+  const { name, message = "", code } = stored;
+  const short = (part: string | number) => storable(String(part)).slice(0, factCharsMax).toWellFormed();
+  return { name: short(name), code: code === undefined ? null : short(code), message };
+}
+
+const factCharsMax = 200;

@@ -4,6 +4,7 @@ import { provideAmbient } from "../../workflow/process/ambient-store.js";
 provideAmbient({ store: ambientStore, worker: ambientWorker });
 
 export type { RunStatus } from "../../core/runs/run.js";
+export type { Attributes, AttributeValue } from "../../core/values/attributes.js";
 export { acceptCall, type CallRef } from "../../workflow/client/accept-call.js";
 export type { ActionOptions, ActionResult, HandleActionOptions } from "../../workflow/client/actions/action.js";
 export { type DeleteOptions, type DeleteResult, deleteRun } from "../../workflow/client/actions/delete-run.js";
@@ -14,11 +15,7 @@ export {
   getHookByToken,
   getRun,
   type HookInfo,
-  type ListRunsOptions,
-  listRuns,
   type ResumeOptions,
-  type RunPage,
-  type RunSummary,
   resumeHook,
 } from "../../workflow/client/api.js";
 export type { CancelOptions, CancelResult } from "../../workflow/client/cancel-run.js";
@@ -34,6 +31,17 @@ export {
   type RunWithoutWorkerPage,
   runsWithoutWorker,
 } from "../../workflow/client/runs-without-worker.js";
+export { type CountRunsOptions, countRuns, type RunCount } from "../../workflow/client/search/count-runs.js";
+export type { RunSearch } from "../../workflow/client/search/filters.js";
+export { type ErrorTextOptions, type ErrorTextPage, findRunsByErrorText } from "../../workflow/client/search/find-error-text.js";
+export { type HookPage, type ListHooksOptions, listHooks } from "../../workflow/client/search/list-hooks.js";
+export {
+  type ListRunsOptions,
+  listRuns,
+  type RunErrorSummary,
+  type RunPage,
+  type RunSummary,
+} from "../../workflow/client/search/list-runs.js";
 export { type StartOptions, type StartRequest, start, type WorkflowById } from "../../workflow/client/start.js";
 export type { StopSleepOptions, StopSleepResult } from "../../workflow/client/stop-sleep.js";
 export type { RunSleep, WakeOptions } from "../../workflow/client/wake-run.js";

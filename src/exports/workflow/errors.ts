@@ -22,6 +22,7 @@ export {
   RunNotFoundError,
   RunNotFoundError as WorkflowRunNotFoundError,
   RunNotWritableError,
+  RunScopeError,
   StaleActionError,
   StepNotRegisteredError,
   StreamClosedError,

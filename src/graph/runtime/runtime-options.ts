@@ -9,6 +9,7 @@ import type { NodesOption } from "../node/given-nodes.js";
 import type { FlowPlan } from "../plan/plan.js";
 import { type Substitute, substituteNames } from "../plan/substitutes.js";
 import { checkPrivateWebhooks, type PrivateWebhooks } from "./alerts/private-address.js";
+import { type HistoryLevel, type HistoryOptions, type HistorySettings, historySettings } from "./history/history-options.js";
 
 /** Options of `createRuntime`. */
 export interface RuntimeOptions extends LoadOptions {
@@ -60,6 +61,11 @@ export interface RuntimeOptions extends LoadOptions {
    * list of allowed hosts, spelled as in the webhooks.
    */
   readonly privateWebhooks?: PrivateWebhooks;
+  /**
+   * Keeps a history of each execution: "none" (default), "timing", or "full", which also keeps the beginning of inputs and outputs. An object
+   * sets it for single flows, and its limits. All processes of a flow should have the same setting.
+   */
+  readonly history?: HistoryLevel | HistoryOptions;
   /** Source of the jitter of retries, from 0 to 1. Default Math.random. */
   readonly random?: () => number;
 }
@@ -81,6 +87,7 @@ export interface ResolvedOptions {
   readonly deadRetentionMs: number | null;
   readonly privateWebhooks: PrivateWebhooks;
   readonly random: () => number;
+  readonly history: HistorySettings;
 }
 
 const optionNames: OptionNames<RuntimeOptions> = {
@@ -101,6 +108,7 @@ const optionNames: OptionNames<RuntimeOptions> = {
     substitutes: true,
     streams: true,
     privateWebhooks: true,
+    history: true,
     random: true,
     allowRemote: true,
     limits: true,
@@ -142,6 +150,7 @@ export function resolveOptions(options: RuntimeOptions): ResolvedOptions {
     deadRetentionMs: retention("deadLetterRetentionMs", options.deadLetterRetentionMs),
     privateWebhooks: checkPrivateWebhooks(options.privateWebhooks ?? "refuse"),
     random,
+    history: historySettings(options.history),
   };
 }
 

@@ -12,6 +12,8 @@ import { type Data, decodePayload } from "./delivery/payload.js";
 import { routeFlows } from "./flows/flows.js";
 import type { Routed } from "./flows/route.js";
 import { RouteTable } from "./flows/route-table.js";
+import { type PacketTrace, tracePacket } from "./history/packet-view.js";
+import { type HistoryPage, type HistoryQuery, readHistory } from "./history/read-history.js";
 import { lostCode } from "./memory-edges/memory-mark.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
 import { type TriggerContext, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
@@ -184,6 +186,29 @@ export class Runtime {
   async #details(found: ExecutionRecord): Promise<ExecutionDetails> {
     const { packets } = this.store;
     return executionDetails(found, await packets.notes(found.no, pageMax), await packets.packetsOf(found.no, pageMax));
+  }
+
+  /**
+   * The history of an execution, oldest first, a page at a time: its deliveries, if the option `history` records them, and unusual events.
+   * Throws ExecutionNotFoundError if there is no such execution, and InvalidInputError for a malformed id or option.
+   */
+  async history(id: string, query: HistoryQuery = {}): Promise<HistoryPage> {
+    const { packets } = this.store;
+    const found = await packets.execution(executionNo(id));
+    if (found === undefined) throw new ExecutionNotFoundError(id);
+    return await readHistory(packets, found.no, query, (queue) => this.#nodeOf(found.flow, queue));
+  }
+
+  /**
+   * Where a packet came from and what became of it: also of a dead letter, and of a packet that is no longer in the store, if the history
+   * has it. Undefined if nothing is known of the packet. Throws InvalidInputError for a malformed id.
+   */
+  async packet(id: string): Promise<PacketTrace | undefined> {
+    return await tracePacket(this.store.packets, packetNo(id), (flow, queue) => this.#nodeOf(flow, queue));
+  }
+
+  #nodeOf(flow: string, queue: string): string | undefined {
+    return this.#flows.get(flow)?.routes.get(queue)?.node.plan.id;
   }
 
   /**

@@ -1,7 +1,7 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { inShort } from "../../core/errors/in-short.js";
 import { knownOptions } from "../../core/errors/known-options.js";
-import { type AttributeValue, checkAttribute } from "../../core/values/attributes.js";
+import { type Attributes, type AttributeValue, checkAttribute, checkAttributes } from "../../core/values/attributes.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 
@@ -145,4 +145,14 @@ export function attributeField(about: string): Field<{ readonly name: string; re
   };
   const schema = { type: "object", properties: { name: { type: "string" }, value: { type: ["string", "number", "boolean"] } } };
   return { about, schema, required: true, read, ofText };
+}
+
+/** The attributes of a run. */
+export function attributesField(about: string): Field<Attributes, true> {
+  const read = (value: unknown, name: string): Attributes => {
+    checkAttributes(name, value);
+    return value;
+  };
+  const schema = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } };
+  return { about, schema, required: true, read, ofText: asIs };
 }

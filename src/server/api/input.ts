@@ -10,7 +10,7 @@ import { ApiProblem } from "./problems.js";
 export function queryInput(where: string, request: Request, fields: Fields): Readonly<Record<string, unknown>> {
   const given = new Map<string, unknown>();
   for (const [name, value] of new URL(request.url).searchParams) {
-    if (given.has(name)) throw new InvalidInputError(name, "is given twice");
+    if (given.has(name) && name.length <= nameCharsMax) throw new InvalidInputError(name, "is given twice");
     given.set(name, Object.hasOwn(fields, name) ? fields[name]?.ofText(value) : value);
   }
   return checked(where, Object.fromEntries(given), fields);
@@ -41,7 +41,12 @@ async function inTime<T>(reading: Promise<T>, { store, bodyMsMax }: ApiPolicy): 
   return await Promise.race([reading, late]).finally(() => stop.abort());
 }
 
+const nameCharsMax = 100;
+
 function checked(where: string, given: Readonly<Record<string, unknown>>, fields: Fields): Readonly<Record<string, unknown>> {
+  // A name is repeated in the answer.
+  for (const name of Object.keys(given))
+    if (name.length > nameCharsMax) throw new InvalidInputError(where, "has an input with a very long name");
   const names = Object.fromEntries(Object.keys(fields).map((name) => [name, true as const]));
   knownOptions(where, given, names);
   const input: [string, unknown][] = [];

@@ -2,7 +2,7 @@ import type { LogEntry } from "../../core/runs/log.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { sleep } from "../../core/work/clock.js";
-import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/api.js";
+import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
 import { scopeOf } from "./run-lookup.js";
 
 /** What has happened in the store, in any process. */
@@ -10,6 +10,8 @@ export type LiveEvent =
   | { readonly type: "run"; readonly run: RunSummary }
   | { readonly type: "removed"; readonly id: string; readonly scope: string }
   | { readonly type: "action"; readonly entry: LogEntry; readonly scope: string | undefined }
+  /** The state from which on changes are reported is known: a list that is read now misses nothing. */
+  | { readonly type: "ready" }
   | { readonly type: "unreachable" };
 
 export type LiveListener = (event: LiveEvent) => void;
@@ -44,6 +46,7 @@ export class LiveFeed {
   #followed = new Map<string, RunSummary>();
   #announced = new Set<string>();
   #logNo = 0;
+  #isReady = false;
   #isReachable = true;
 
   constructor(options: FeedOptions) {
@@ -54,6 +57,7 @@ export class LiveFeed {
   listen(listener: LiveListener): () => void {
     this.#listeners.add(listener);
     if (this.#stop === undefined) this.#begin();
+    else if (this.#isReady) listener({ type: "ready" });
     return () => {
       this.#listeners.delete(listener);
       if (this.#listeners.size > 0) return;
@@ -68,6 +72,7 @@ export class LiveFeed {
     this.#known = new Map();
     this.#followed = new Map();
     this.#announced = new Set();
+    this.#isReady = false;
     const { store } = this.#options;
     const forget = store.onRunChange((id) => {
       if (id !== null && this.#announced.size < announcedMax) this.#announced.add(id);
@@ -81,12 +86,14 @@ export class LiveFeed {
 
   async #poll(signal: AbortSignal): Promise<void> {
     const { store, pollMs, onError } = this.#options;
-    let isFirst = true;
     while (!signal.aborted) {
       try {
+        const isFirst = !this.#isReady;
         await this.#round(isFirst, signal);
-        isFirst = false;
+        if (signal.aborted) return;
+        this.#isReady = true;
         this.#isReachable = true;
+        if (isFirst) this.#tell({ type: "ready" });
       } catch (error) {
         if (signal.aborted || store.closed) return;
         if (this.#isReachable) {
@@ -110,7 +117,7 @@ export class LiveFeed {
     const older: (RunSummary | string)[] = [];
     for (const id of others) {
       const run = await runs.read(id);
-      older.push(run === undefined ? id : summaryOf(run));
+      older.push(run === undefined ? id : await summaryOf(this.#options.store, run));
     }
     const log = await runs.log({ limit: pageMax });
     if (signal.aborted) return;

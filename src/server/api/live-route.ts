@@ -18,7 +18,7 @@ export function liveRoute(policy: ApiPolicy): Route {
     method: "GET",
     path: "/live",
     about:
-      "Follow the store (server-sent events): run (a run has changed), removed, action (an entry of the operator log), unreachable (the store does not answer), dropped (this client was too slow, and the stream ends). Reads the store in bounded steps, so events come with a delay",
+      "Follow the store (server-sent events): ready (from now on changes are reported), run (a run has changed), removed, action (an entry of the operator log), unreachable (the store does not answer), dropped (this client was too slow, and the stream ends). Reads the store in bounded steps, so events come with a delay",
     role: "view",
     problems: ["MISSING_CAPABILITY", "TOO_MANY_LISTENERS"],
     fields: { scope: listScopeField },
@@ -68,6 +68,7 @@ function messageFor(caller: ApiCaller, scope: string | undefined, event: LiveEve
       };
       return { type: "action", ...{ entry } };
     }
+    case "ready":
     case "unreachable":
       return event;
   }

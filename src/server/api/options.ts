@@ -41,7 +41,7 @@ export interface ApiOptions {
 
 export type ApiPolicy = Required<Omit<ApiOptions, "runtime">> & { readonly runtime: Runtime | undefined };
 
-const optionNames: OptionNames<ApiOptions> = {
+export const apiOptionNames: OptionNames<ApiOptions> = {
   store: true,
   runtime: true,
   authorize: true,
@@ -60,7 +60,7 @@ const optionNames: OptionNames<ApiOptions> = {
 
 export function checkApiOptions(options: ApiOptions): ApiPolicy {
   if (typeof options !== "object" || options === null) throw new InvalidInputError("createApi", "needs { store, authorize }");
-  knownOptions("createApi", options, optionNames);
+  knownOptions("createApi", options, apiOptionNames);
   const { store, runtime, authorize, readOnly = false, path = "", signal = new AbortController().signal, onError = warnOfError } = options;
   const { authorizeMsMax = 10_000, bodyBytesMax = 1024 * 1024, bodyMsMax = 30_000 } = options;
   const { listenersMax = 100, eventsMax = 1000, pollMs = 1000, heartbeatMs = 15_000 } = options;

@@ -76,10 +76,17 @@ export function problemResponse(
 ): Response {
   const [status, title, again]: readonly [number, string, "again"?] = problems[code];
   const type = `urn:onceflow:api:${code.toLowerCase().replaceAll("_", "-")}`;
-  const problem = { type, code, title, status, ...(detail === "" ? {} : { detail }), ...facts };
+  const problem = { type, code, title, status, ...(detail === "" ? {} : { detail: inBounds(detail) }), ...facts };
   const { retryAfterMs } = facts;
   const after = typeof retryAfterMs === "number" ? Math.max(1, Math.ceil(retryAfterMs / 1000)) : 1;
   return responseOf(problemDocument(problem, again ? [...headers, ["retry-after", String(after)]] : headers));
+}
+
+const detailCharsMax = 1000;
+
+/** A detail may repeat what the client has sent. */
+function inBounds(detail: string): string {
+  return detail.length <= detailCharsMax ? detail : `${detail.slice(0, detailCharsMax)}…`;
 }
 
 /** Errors whose message may contain names of servers or other internals: clients get the title only. */

@@ -1,12 +1,13 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { runStatuses } from "../../core/runs/run.js";
 import { requireRuns } from "../../core/store/store.js";
+import type { Attributes } from "../../core/values/attributes.js";
 import { sha256 } from "../../core/values/canonical.js";
 import * as operate from "../../operate/runs.js";
 import type { StepResolution } from "../../workflow/client/resolve-step.js";
 import { start } from "../../workflow/client/start.js";
 import { mayUse, scopeFor } from "./caller.js";
-import { choice, either, json, jsonArray, members, optional, text, texts, wholeNumber } from "./fields.js";
+import { attributesField, choice, either, json, jsonArray, members, optional, text, texts, wholeNumber } from "./fields.js";
 import { givenError } from "./given-error.js";
 import { actionFields, reasonField } from "./keys-routes.js";
 import { ApiProblem } from "./problems.js";
@@ -38,7 +39,7 @@ export const runActionRoutes: readonly Route[] = [
       id: optional(text("Id of the run. Default: made of actionId; without one, random", 512)),
       actionId: optional(text("Identifies this request if it has no id: sent again with it, it starts no second run", 512)),
       scope: optional(text("Scope (tenant) of the run. Default: your only scope", 512)),
-      attributes: optional(members("Names and values by which the run is found")),
+      attributes: optional(attributesField("Names and values by which the run is found")),
       timeoutMs: optional(wholeNumber("How long the run may take", 1, msMax)),
     },
     answer: "Started",
@@ -178,7 +179,8 @@ function acting<Input extends ActionInput>(
 ) {
   return async ({ store, caller, input }: Call<Input>): Promise<object> => {
     const { id, ...options } = input;
-    await runFor(caller, store, id);
+    // A repeated deletion, whose first answer was lost, finds its answer in the log: the run and its scope are gone.
+    if (caller.scopes !== "*") await runFor(caller, store, id);
     const answer = await act(store, id, { ...options, actor: caller.actor });
     // Waking answers with the number of sleeps only.
     return { runId: id, actionId: input.actionId ?? "", repeated: false, dryRun: input.dryRun ?? false, ...answer };
@@ -191,7 +193,7 @@ interface StartInput {
   readonly id?: string;
   readonly actionId?: string;
   readonly scope?: string;
-  readonly attributes?: Readonly<Record<string, unknown>>;
+  readonly attributes?: Attributes;
   readonly timeoutMs?: number;
 }
 

@@ -3,8 +3,8 @@ import { requireRuns } from "../../core/store/store.js";
 import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { log } from "../../operate/runs.js";
-import { type ListRunsOptions, listRuns, type RunSummary, summaryOf } from "../../workflow/client/api.js";
 import { readAttempts, readJournal } from "../../workflow/client/read-journal.js";
+import { type ListRunsOptions, listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
 import { loadAside } from "../../workflow/journal/aside.js";
 import { type ApiCaller, listScope, requireAllScopes } from "./caller.js";
 import { attributeField, choice, flag, instant, optional, text, wholeNumber } from "./fields.js";
@@ -58,7 +58,7 @@ export const runRoutes: readonly Route[] = [
     answer: "RunDetails",
     run: async ({ store, caller, input }) => {
       const run = await runFor(caller, store, input.id);
-      const { error: _, ...row } = rowFor(caller, summaryOf(run)) as Readonly<Record<string, unknown>>;
+      const { error: _, ...row } = rowFor(caller, await summaryOf(store, run)) as Readonly<Record<string, unknown>>;
       const { deadlineAt, status, output } = run;
       const args = await loadAside(store, run.id, run.input);
       const end = await loadAside(store, run.id, output);

@@ -5,6 +5,7 @@ import { codeOf } from "./errors.js";
 import { type KeyCollectionDocument, KeyCollections } from "./ledger/key-collections.js";
 import { type RecordDocument, strictFrom } from "./ledger/record-document.js";
 import type {
+  DeliveryDocument,
   ExecutionDocument,
   FlowDocument,
   LaneDocument,
@@ -47,6 +48,7 @@ export interface Collections {
   readonly packets: Collection<PacketDocument>;
   readonly executions: Collection<ExecutionDocument>;
   readonly notes: Collection<NoteDocument>;
+  readonly deliveries: Collection<DeliveryDocument>;
   readonly lanes: Collection<LaneDocument>;
   readonly flows: Collection<FlowDocument>;
   readonly packetWorkers: Collection<PacketWorkerDocument>;
@@ -105,6 +107,7 @@ export function collectionsOf(database: Db, prefix: string, replicated: boolean,
     packets: database.collection(`${prefix}_packets`, options),
     executions: database.collection(`${prefix}_executions`, options),
     notes: database.collection(`${prefix}_notes`, options),
+    deliveries: database.collection(`${prefix}_deliveries`, options),
     lanes: database.collection(`${prefix}_lanes`, options),
     flows: database.collection(`${prefix}_flows`, options),
     packetWorkers: database.collection(`${prefix}_packet_workers`, options),
@@ -138,6 +141,8 @@ const keyIndexes: readonly IndexDescription[] = [
   { name: "remove", key: { removeAt: 1 }, sparse: true, expireAfterSeconds: removeAfterS },
 ];
 
+const scoped = { scope: { $exists: true } };
+
 const runIndexes: IndexDescription[] = [
   // The queue: contains only runs that can be claimed at some time.
   { name: "queue", key: { workflow: 1, wakeAt: 1 }, partialFilterExpression: { wakeAt: { $exists: true } } },
@@ -149,6 +154,42 @@ const runIndexes: IndexDescription[] = [
   { name: "avoided", key: { avoidUntil: 1 }, sparse: true },
   // Open runs that can be ended without their code at some time. Runs keep the member after their end.
   { name: "stop", key: { stopAt: 1 }, partialFilterExpression: { stopAt: { $exists: true }, endedAt: null } },
+  // By what runs are searched: core/runs/search/served.ts. Only the first two contain all runs.
+  { name: "listed", key: { workflow: 1, status: 1, createdAt: -1, _id: -1 } },
+  { name: "ended", key: { workflow: 1, status: 1, endedAt: -1, _id: -1 }, partialFilterExpression: { endedAt: { $gt: 0 } } },
+  { name: "parent", key: { parent: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { parent: { $gte: "" } } },
+  { name: "errorName", key: { errorName: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { errorName: { $exists: true } } },
+  { name: "errorCode", key: { errorCode: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { errorCode: { $exists: true } } },
+  { name: "terms", key: { terms: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { terms: { $exists: true } } },
+  { name: "trouble", key: { createdAt: -1, _id: -1 }, partialFilterExpression: { trouble: { $gte: "" } } },
+  { name: "unsettled", key: { unsettled: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { unsettled: { $gt: 0 } } },
+  { name: "scopeListed", key: { scope: 1, workflow: 1, status: 1, createdAt: -1, _id: -1 }, partialFilterExpression: scoped },
+  {
+    name: "scopeEnded",
+    key: { scope: 1, workflow: 1, status: 1, endedAt: -1, _id: -1 },
+    partialFilterExpression: { ...scoped, endedAt: { $gt: 0 } },
+  },
+  { name: "scopeId", key: { scope: 1, _id: 1 }, partialFilterExpression: scoped },
+  {
+    name: "scopeErrorName",
+    key: { scope: 1, errorName: 1, createdAt: -1, _id: -1 },
+    partialFilterExpression: { ...scoped, errorName: { $exists: true } },
+  },
+  {
+    name: "scopeErrorCode",
+    key: { scope: 1, errorCode: 1, createdAt: -1, _id: -1 },
+    partialFilterExpression: { ...scoped, errorCode: { $exists: true } },
+  },
+  {
+    name: "scopeTerms",
+    key: { scope: 1, terms: 1, createdAt: -1, _id: -1 },
+    partialFilterExpression: { ...scoped, terms: { $exists: true } },
+  },
+  {
+    name: "scopeTrouble",
+    key: { scope: 1, createdAt: -1, _id: -1 },
+    partialFilterExpression: { ...scoped, trouble: { $gte: "" } },
+  },
 ];
 
 /** Several processes may do this at once: creating an index that exists does nothing. */
@@ -170,7 +211,10 @@ export async function createRunCollections({ database, runs, journal, mail, hook
     runs.createIndexes(runIndexes),
     database.createCollection(journal.collectionName).catch(unlessThere),
     mail.createIndexes([{ name: "order", key: { run: 1, seq: 1 } }]),
-    hooks.createIndexes([{ name: "run", key: { no: 1 } }]),
+    hooks.createIndexes([
+      { name: "run", key: { no: 1 } },
+      { name: "scope", key: { scope: 1, _id: 1 }, partialFilterExpression: scoped },
+    ]),
     chunks.createIndexes([
       // Not unique, because then the collection could not be sharded by _id. A writer of chunks writes the run's document first, so
       // of two concurrent writers one transaction is retried and finds what the other has written. (0.1.0 had a unique index "count".)
@@ -210,6 +254,7 @@ export async function createPacketCollections({
   packets,
   executions,
   notes,
+  deliveries,
   lanes,
   flows,
   packetWorkers,
@@ -218,6 +263,7 @@ export async function createPacketCollections({
   await Promise.all([
     packets.createIndexes(packetIndexes),
     executions.createIndexes(executionIndexes),
+    deliveries.createIndexes([{ name: "packet", key: { packet: 1 } }]),
     ...plain.map(({ collectionName }) => database.createCollection(collectionName).catch(unlessThere)),
   ]);
 }

@@ -1,4 +1,5 @@
 import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../core/ledger/record.js";
+import type { EntryToWrite } from "../../core/packets/delivery-entry.js";
 import type { ExecutionNote, FlowState } from "../../core/packets/packet.js";
 import type { ExecutionRow, PacketRow, QueueId } from "../../core/packets/rules/table.js";
 import { MemoryTable } from "./memory-table.js";
@@ -43,6 +44,7 @@ export interface PacketChanges {
   /** Executions that have ended: their kept packets are removed. */
   readonly ended: readonly number[];
   readonly notes: readonly (ExecutionNote & { readonly execution: number })[];
+  readonly entries: readonly EntryToWrite[];
   /** Each with the revision that was read; 0 if there was no record. */
   readonly records: readonly { readonly next: LedgerRecord; readonly was: number }[];
   readonly past: readonly (AttemptEntry & RecordId)[];
@@ -59,6 +61,7 @@ export class LoadedTable extends MemoryTable {
   readonly #next = new Map<string, LedgerRecord>();
   readonly #past: (AttemptEntry & RecordId)[] = [];
   readonly #ended: number[] = [];
+  readonly #entries: EntryToWrite[] = [];
 
   constructor(loaded: Loaded, locked: LockedRows, wishes: Wishes) {
     const records = new Map(loaded.records.map((record) => [rowOf(record), record]));
@@ -128,6 +131,11 @@ export class LoadedTable extends MemoryTable {
     if (this.execution(execution) !== undefined) super.note(execution, note);
   }
 
+  /** How many entries the execution has is counted where the entry is written. */
+  override addEntry(entry: EntryToWrite): void {
+    this.#entries.push(entry);
+  }
+
   override removeKept(execution: number): void {
     super.removeKept(execution);
     this.#ended.push(execution);
@@ -144,6 +152,7 @@ export class LoadedTable extends MemoryTable {
       executions: executions.filter((row) => this.#executions.has(row.no) && this.#executions.get(row.no) !== row),
       ended: this.#ended,
       notes: [...this.notes].flatMap(([execution, notes]) => notes.map((note) => ({ execution, ...note }))),
+      entries: this.#entries,
       records: [...this.#next].map(([id, next]) => ({ next, was: this.#revisions.get(id) ?? 0 })),
       past: this.#past,
     };

@@ -33,6 +33,11 @@ export interface LoadedChunk extends Pick<Chunk, "stream" | "writer" | "n" | "at
   readonly run: string;
 }
 
+/** A hook with the scope of its run, by which hooks are listed. */
+export interface ScopedHook extends HookRecord {
+  readonly scope: string;
+}
+
 /** What the rules have changed, in the order in which it has to be written. */
 export interface RunChanges {
   readonly inserted: readonly RunRecord[];
@@ -42,7 +47,7 @@ export interface RunChanges {
   readonly hooksRemoved: readonly Pick<HookRecord, "run" | "token">[];
   /** Runs that lose all their hooks, including hooks inserted by the same operation. */
   readonly hooksCleared: readonly string[];
-  readonly hooksInserted: readonly HookRecord[];
+  readonly hooksInserted: readonly ScopedHook[];
   readonly voids: readonly (Voided & { readonly run: string })[];
   readonly chunksInserted: readonly { readonly run: string; readonly index: number; readonly chunk: Chunk }[];
   readonly chunksReplaced: readonly { readonly run: string; readonly chunk: Chunk }[];
@@ -72,7 +77,7 @@ export class LoadedRunTable implements RunTable {
     mail: [] as (Mail & { run: string; key: string })[],
     hooksRemoved: [] as Pick<HookRecord, "run" | "token">[],
     hooksCleared: [] as string[],
-    hooksInserted: [] as HookRecord[],
+    hooksInserted: [] as ScopedHook[],
     voids: [] as (Voided & { run: string })[],
     chunksInserted: [] as { run: string; index: number; chunk: Chunk }[],
     chunksReplaced: [] as { run: string; chunk: Chunk }[],
@@ -178,7 +183,7 @@ export class LoadedRunTable implements RunTable {
   insertHook(hook: HookRecord): boolean {
     if (this.#hooks.has(hook.token)) return false;
     this.#hooks.set(hook.token, hook);
-    this.#changes.hooksInserted.push(hook);
+    this.#changes.hooksInserted.push({ ...hook, scope: this.#runs.get(hook.run)?.scope ?? "" });
     return true;
   }
 

@@ -1,4 +1,5 @@
 import { type AttemptEntry, type LedgerRecord, type RecordId, rowOf } from "../../core/ledger/record.js";
+import { type DeliveryEntry, type EntryToWrite, fullEntry } from "../../core/packets/delivery-entry.js";
 import { type ExecutionNote, type FlowState, notesMax } from "../../core/packets/packet.js";
 import { untilWoken } from "../../core/packets/rules/lane.js";
 import type {
@@ -24,6 +25,7 @@ export class MemoryTable implements PacketTable {
   readonly packets = new Map<number, PacketRow>();
   readonly executions = new Map<number, ExecutionRow>();
   readonly notes = new Map<number, ExecutionNote[]>();
+  readonly entries = new Map<number, DeliveryEntry[]>();
   readonly flows = new Map<string, FlowState>();
   readonly workers = new Map<number, number>();
   protected readonly censuses = new CensusBook();
@@ -158,6 +160,15 @@ export class MemoryTable implements PacketTable {
     const notes = this.notes.get(execution) ?? [];
     this.notes.set(execution, notes);
     if (notes.length < notesMax) notes.push(Object.freeze(note));
+  }
+
+  addEntry(entry: EntryToWrite): void {
+    if (!this.executions.has(entry.execution)) return;
+    const entries = this.entries.get(entry.execution) ?? [];
+    this.entries.set(entry.execution, entries);
+    if (entries.length > entry.entriesMax) return;
+    const { entriesMax, ...written } = entries.length < entry.entriesMax ? entry : fullEntry(entry);
+    entries.push(Object.freeze(written));
   }
 
   flowState(flow: string): FlowState {

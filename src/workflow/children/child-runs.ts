@@ -206,7 +206,7 @@ export class ChildRuns {
         if (event.found === "refused") reject(new RunMismatchError(child.run));
         else resolve(event.found === "input");
       };
-      child.starts.set(request, { workflow, fingerprint: create.fingerprint, refuse });
+      child.starts.set(request, { workflow, fingerprint: create.fingerprint, scope: create.scope ?? "", refuse });
       const also = request === child.request ? child.settle : undefined;
       this.#run.answers.on(request, (event) => (event.type === "started" ? settle(event) : also?.(event)));
     });

@@ -56,6 +56,7 @@ interface WatchOptions {
 interface ExpectedRun {
   readonly workflow: Renamed;
   readonly fingerprint: string | null;
+  readonly scope: string;
   readonly refuse: boolean;
 }
 
@@ -193,9 +194,10 @@ export class ChildWatch {
 }
 
 /** "same" also if the run was removed: awaiting its result then rejects with RunNotFoundError. */
-function verdictOn(run: RunRecord | undefined, { workflow, fingerprint, refuse }: ExpectedRun): "same" | "input" | "refused" {
+function verdictOn(run: RunRecord | undefined, { workflow, fingerprint, scope, refuse }: ExpectedRun): "same" | "input" | "refused" {
   if (run === undefined) return "same";
-  if (!isStoredAs(workflow, run.workflow)) return "refused";
+  // A run of another tenant is never awaited.
+  if (!isStoredAs(workflow, run.workflow) || run.scope !== scope) return "refused";
   if (run.fingerprint === fingerprint) return "same";
   return refuse ? "refused" : "input";
 }

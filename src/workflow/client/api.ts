@@ -1,16 +1,15 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { checkName } from "../../core/ledger/key.js";
-import { duration, oneOf } from "../../core/ledger/options.js";
+import { duration } from "../../core/ledger/options.js";
 import { newOwner } from "../../core/ledger/owner.js";
-import { hasEnded, type RunRecord, type RunStatus, runStatuses } from "../../core/runs/run.js";
+import type { HookRecord } from "../../core/runs/run.js";
 import { decode } from "../../core/values/codec.js";
 import { checkStorable } from "../../core/values/storable-text.js";
 import { HookNotFoundError } from "../define/errors.js";
 import { storedAs, webhookOf, webhookRecordOf } from "../hooks/webhook.js";
 import { readingStore } from "../process/ambient-store.js";
 import { hookAppears } from "../waiting/hook-appears.js";
-import { warnIfOverdue } from "../waiting/overdue.js";
 import type { InStore } from "./in-store.js";
 import { encodeForRun } from "./kept-value.js";
 import { Run } from "./run-handle.js";
@@ -109,94 +108,11 @@ export async function getHookByToken(token: string, options: InStore = {}): Prom
   const webhook = await runs.hook(storedAs(token));
   const hook = webhookOf(webhook, token) ? webhook : await runs.hook(token);
   if (hook === undefined) throw new HookNotFoundError(token);
+  return { ...hookInfoOf(hook), token };
+}
+
+/** The token is that of the store: see `storedAs`. */
+export function hookInfoOf(hook: HookRecord): HookInfo {
   const metadata = hook.metadata === null ? undefined : (webhookRecordOf(hook) ?? { metadata: decode(hook.metadata) }).metadata;
-  return { token, runId: hook.run, hookId: `${hook.run}/${hook.about}`, metadata, createdAt: new Date(hook.createdAt) };
-}
-
-/** Filters and paging of {@link listRuns}. */
-export interface ListRunsOptions extends InStore {
-  /** Stored name of the workflow. */
-  readonly workflow?: string;
-  readonly status?: RunStatus;
-  /** Page size, from 1 to 1000. Default 100. */
-  readonly limit?: number;
-  /** The `cursor` of the previous page. */
-  readonly cursor?: string;
-}
-
-/** One run in the list of {@link listRuns}. */
-export interface RunSummary {
-  readonly id: string;
-  /** Stored name of the workflow. */
-  readonly workflow: string;
-  readonly status: RunStatus;
-  /** Why the run cannot continue, if its status is unknown, diverged or parked; of a cancelled run, why its cleanup did not end. */
-  readonly trouble: string | undefined;
-  readonly createdAt: Date;
-  readonly startedAt: Date | undefined;
-  readonly completedAt: Date | undefined;
-  /** Id of the worker that executes the run now. */
-  readonly owner: string | undefined;
-  readonly parentId: string | undefined;
-  /** Number of steps of an ended run whose outcome is still unknown. `resolveStep` settles them; the run is not purged before. */
-  readonly unsettled: number;
-  /** The run needs an operator: the outcome of a step is unknown, the run is parked, or it was cancelled and its cleanup did not end. */
-  readonly needsPerson: boolean;
-}
-
-/** One page of {@link listRuns}. */
-export interface RunPage {
-  readonly items: readonly RunSummary[];
-  /** Undefined on the last page. */
-  readonly cursor: string | undefined;
-}
-
-const listNames: OptionNames<ListRunsOptions> = { store: true, workflow: true, status: true, limit: true, cursor: true };
-
-/**
- * Lists runs, newest first. Throws InvalidInputError if an option is invalid.
- *
- * @example
- * const { items, cursor } = await listRuns({ workflow: "order", status: "failed" });
- */
-export async function listRuns(options: ListRunsOptions = {}): Promise<RunPage> {
-  knownOptions("listRuns", options, listNames);
-  const { store: given, workflow, status, limit = 100, cursor } = options;
-  if (!Number.isInteger(limit) || limit < 1 || limit > 1000) throw new InvalidInputError("limit", "must be a whole number from 1 to 1000");
-  if (status !== undefined) oneOf("status", status, runStatuses);
-  const store = await readingStore(given);
-  const after = cursor === undefined ? undefined : positionOf(cursor);
-  const runs = await store.runs.list({
-    ...(workflow === undefined ? {} : { workflow }),
-    ...(status === undefined ? {} : { status }),
-    ...(after === undefined ? {} : { after }),
-    limit,
-  });
-  warnIfOverdue(store, runs);
-  const last = runs.at(-1);
-  const next = last && runs.length === limit ? `${last.createdAt}:${last.id}` : undefined;
-  return { items: runs.map(summaryOf), cursor: next };
-}
-
-function positionOf(cursor: string): { createdAt: number; id: string } {
-  const [, at, id] = /^(\d+):([\s\S]+)$/.exec(cursor) ?? [];
-  if (at === undefined || id === undefined) throw new InvalidInputError("cursor", "is not a cursor that listRuns returned");
-  return { createdAt: Number(at), id };
-}
-
-export function summaryOf(run: RunRecord): RunSummary {
-  const date = (at: number | null) => (at === null ? undefined : new Date(at));
-  return {
-    id: run.id,
-    workflow: run.workflow,
-    status: run.status,
-    trouble: run.trouble ?? undefined,
-    createdAt: new Date(run.createdAt),
-    startedAt: date(run.startedAt),
-    completedAt: date(run.endedAt),
-    owner: run.owner ?? undefined,
-    parentId: run.parent ?? undefined,
-    unsettled: run.unsettled,
-    needsPerson: run.status === "unknown" || run.status === "parked" || run.unsettled > 0 || (hasEnded(run.status) && run.trouble !== null),
-  };
+  return { token: hook.token, runId: hook.run, hookId: `${hook.run}/${hook.about}`, metadata, createdAt: new Date(hook.createdAt) };
 }

@@ -1,13 +1,17 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { checkName } from "../../core/ledger/key.js";
 import { whole } from "../../core/ledger/key-ref.js";
 import type { RunBackend } from "../../core/runs/operation.js";
 import { hasEnded, type RunRecord, type RunStatus, runStatuses, type WorkerRecord } from "../../core/runs/run.js";
+import type { RunPosition } from "../../core/runs/search/filter.js";
 import { readingStore } from "../process/ambient-store.js";
 import type { InStore } from "./in-store.js";
 
 /** Options of {@link runsWithoutWorker}. */
 export interface RunsWithoutWorkerOptions extends InStore {
+  /** Only runs of this tenant. Default: of all. */
+  readonly scope?: string;
   /** Page size, from 1 to 1000. Default 100. */
   readonly limit?: number;
   /** The `cursor` of the previous page. */
@@ -33,7 +37,7 @@ export interface RunWithoutWorkerPage {
   readonly cursor: string | undefined;
 }
 
-const optionNames: OptionNames<RunsWithoutWorkerOptions> = { store: true, limit: true, cursor: true };
+const optionNames: OptionNames<RunsWithoutWorkerOptions> = { store: true, scope: true, limit: true, cursor: true };
 
 const openStatuses: readonly RunStatus[] = runStatuses.filter((status) => !hasEnded(status));
 /** Maximum number of workflows without a worker that are looked at for one page: each is a few reads. */
@@ -49,7 +53,8 @@ const workflowsMax = 100;
  */
 export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}): Promise<RunWithoutWorkerPage> {
   knownOptions("runsWithoutWorker", options, optionNames);
-  const { store: given, limit = 100, cursor } = options;
+  const { store: given, scope, limit = 100, cursor } = options;
+  if (scope !== undefined) checkScope(scope);
   whole("limit", limit, 1, 1000);
   const start = cursor === undefined ? ({ workflow: "" } as const) : placeOf(cursor);
   const { runs } = await readingStore(given);
@@ -66,11 +71,13 @@ export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}):
     const { workflow, status, after } = place;
     // A worker that has the workflow may have started since the last page.
     const wanted = served.has(workflow) ? 0 : limit - items.length;
-    const page = wanted === 0 ? [] : await runs.list({ workflow, status, ...(after === undefined ? {} : { after }), limit: wanted });
+    const within = { ...(scope === undefined ? {} : { scope }), ...(after === undefined ? {} : { after }) };
+    const page = wanted === 0 ? [] : await runs.list({ workflow, status, ...within, limit: wanted });
     const reason = reasonFor(workflow, workers);
     for (const run of page) items.push(itemOf(run, reason));
     const last = page.at(-1);
-    if (last !== undefined && items.length === limit) return { items, cursor: cursorOf({ ...place, after: last }) };
+    if (last !== undefined && items.length === limit)
+      return { items, cursor: cursorOf({ ...place, after: { at: last.createdAt, id: last.id } }) };
     const nextStatus = openStatuses[openStatuses.indexOf(status) + 1];
     if (nextStatus === undefined) looked += 1;
     place = nextStatus === undefined ? { workflow } : { workflow, status: nextStatus };
@@ -78,10 +85,15 @@ export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}):
   return { items, cursor: cursorOf(place) };
 }
 
+function checkScope(scope: unknown): void {
+  if (scope === "") throw new InvalidInputError("scope", "must not be empty; leave it out to find the runs of all scopes");
+  checkName("scope", scope);
+}
+
 /** Where a page begins. Without a status: behind all runs of the workflow. */
 type Place =
   | { readonly workflow: string; readonly status?: undefined; readonly after?: undefined }
-  | { readonly workflow: string; readonly status: RunStatus; readonly after?: Pick<RunRecord, "createdAt" | "id"> };
+  | { readonly workflow: string; readonly status: RunStatus; readonly after?: RunPosition };
 
 /** Names that are read at a time. */
 const namesMax = 100;
@@ -110,18 +122,18 @@ function reasonFor(workflow: string, workers: readonly WorkerRecord[]): string {
 }
 
 function cursorOf({ workflow, status, after }: Place): string {
-  const parts = status === undefined ? [workflow] : [workflow, status, ...(after === undefined ? [] : [after.createdAt, after.id])];
+  const parts = status === undefined ? [workflow] : [workflow, status, ...(after === undefined ? [] : [after.at, after.id])];
   return Buffer.from(JSON.stringify(parts)).toString("base64url");
 }
 
 function placeOf(cursor: unknown): Place {
-  const [workflow, status, createdAt, id, ...more] = partsOf(cursor);
+  const [workflow, status, at, id, ...more] = partsOf(cursor);
   const isStatus = openStatuses.includes(status as RunStatus);
   if (typeof workflow === "string" && more.length === 0) {
     if (status === undefined) return { workflow };
-    if (isStatus && createdAt === undefined) return { workflow, status: status as RunStatus };
-    if (isStatus && Number.isSafeInteger(createdAt) && typeof id === "string")
-      return { workflow, status: status as RunStatus, after: { createdAt: createdAt as number, id } };
+    if (isStatus && at === undefined) return { workflow, status: status as RunStatus };
+    if (isStatus && Number.isSafeInteger(at) && typeof id === "string")
+      return { workflow, status: status as RunStatus, after: { at: at as number, id } };
   }
   throw new InvalidInputError("cursor", "is not a cursor that runsWithoutWorker returned");
 }

@@ -1,18 +1,20 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { checkName } from "../../core/ledger/key.js";
 import { duration, oneOf } from "../../core/ledger/options.js";
 import { newOwner } from "../../core/ledger/owner.js";
 import type { StartRun } from "../../core/runs/operation.js";
 import type { RunRecord } from "../../core/runs/run.js";
 import { requireStore } from "../../core/store/require-store.js";
 import { requireRuns, type Store } from "../../core/store/store.js";
+import { type Attributes, checkAttributes, encodeAttributes } from "../../core/values/attributes.js";
 import { canonicalJson, sha256 } from "../../core/values/canonical.js";
 import { encode, encodeLater, renamed, withinBytes } from "../../core/values/codec.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { checkSteps } from "../define/check-steps.js";
 import { currentExecution, currentStep, type WorkflowContext } from "../define/context.js";
 import { checkWorkflowName, definedWorkflows, definitionOf, type WorkflowFunction } from "../define/definition.js";
-import { ContextError, RunMismatchError } from "../define/errors.js";
+import { ContextError, RunMismatchError, RunScopeError } from "../define/errors.js";
 import { presentName, underFormerNames } from "../define/registry.js";
 import { isStoredAs, type Renamed } from "../define/renamed.js";
 import { withInputAside } from "../journal/aside.js";
@@ -47,6 +49,13 @@ export interface StartOptions {
    * goes on, and the code that awaits it gets a CancelledError. wait: it goes on, and the code goes on waiting for it.
    */
   readonly onCancel?: "cancel" | "abandon" | "wait";
+  /**
+   * The tenant that the run belongs to: runs are listed and limited by it. A child run has the scope of its parent. An id that is in use in another scope
+   * is refused with RunScopeError. Default: that of the run that starts it; otherwise none.
+   */
+  readonly scope?: string;
+  /** Names and values by which `listRuns` finds the run: `{ customer: "c-17" }`. At most 16; a text has up to 256 bytes. */
+  readonly attributes?: Attributes;
   /** Ignored; accepted for code written for the Workflow DevKit. Any worker that has the workflow executes the run, with its own code. */
   readonly deploymentId?: string;
 }
@@ -68,6 +77,8 @@ const optionNames: OptionNames<StartOptions> = {
   retentionMs: true,
   timeoutMs: true,
   onCancel: true,
+  scope: true,
+  attributes: true,
   deploymentId: true,
 };
 
@@ -129,7 +140,10 @@ async function startRun(from: WorkflowFunction | WorkflowById, args: readonly un
   const input = withoutWritable("args", typeof encoded === "string" ? encoded : await encoded.catch(rethrowForArgs));
   const store = at ?? (await storeWithWorker());
   requireRuns(store);
-  const create = withInputAside(createOf(request, { id: given ?? newRunId(), input, store }), store.asideBytes);
+  const create = withInputAside(
+    createOf(request, { id: given ?? newRunId(), input, store, scope: step?.execution.scope }),
+    store.asideBytes,
+  );
   const worker = workerOf(store);
   const outcome = await worker?.start(create);
   if (outcome === "created") return new Run(create.id, store);
@@ -153,7 +167,9 @@ interface PreparedStart {
 function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[], options: StartOptions): PreparedStart {
   const workflow = typeof from === "object" && "workflowId" in from ? workflowById(from.workflowId) : definitionOf(from, "workflow");
   if (!Array.isArray(args)) throw new InvalidInputError("args", "must be an array of the workflow's arguments");
-  const { id, retentionMs = retentionMsDefault, onMismatch = "return", timeoutMs, onCancel } = options;
+  const { id, retentionMs = retentionMsDefault, onMismatch = "return", timeoutMs, onCancel, scope, attributes } = options;
+  if (scope !== undefined) checkName("scope", scope);
+  if (attributes !== undefined) checkAttributes("attributes", attributes);
   if (id !== undefined) checkId(id);
   if (timeoutMs !== undefined) duration("timeoutMs", timeoutMs, 1);
   if (onCancel !== undefined) oneOf("onCancel", onCancel, ["cancel", "abandon", "wait"]);
@@ -164,13 +180,15 @@ function prepare(from: WorkflowFunction | WorkflowById, args: readonly unknown[]
 }
 
 const namesWarned = new Set<string>();
+/** The names come from callers, for example of an HTTP API. */
+const namesWarnedMax = 1000;
 
 /** Finds a workflow by its name or a former name. Warns if this process does not define it. */
 function workflowById(id: unknown): Renamed {
   if (typeof id !== "string") throw new InvalidInputError("workflowId", "must be a string: the stored name of a workflow");
   checkWorkflowName("workflowId", id);
   const defined = definedWorkflows().get(presentName("workflow", id));
-  if (defined === undefined && mayExecuteRuns() && !namesWarned.has(id)) {
+  if (defined === undefined && mayExecuteRuns() && !namesWarned.has(id) && namesWarned.size < namesWarnedMax) {
     namesWarned.add(id);
     process.emitWarning(
       `[onceflow] workflow "${id}" is started by its id but is not defined in this process; its runs stay pending until a worker that has the workflow claims them. ` +
@@ -181,8 +199,9 @@ function workflowById(id: unknown): Renamed {
 }
 
 /** `input`: the arguments, encoded. */
-function createOf({ workflow, args, options }: PreparedStart, { id, input, store }: { id: string; input: string; store: Store }): StartRun {
-  const { retentionMs = retentionMsDefault, timeoutMs } = options;
+function createOf({ workflow, args, options }: PreparedStart, { id, input, store, scope: given = "" }: NewRun): StartRun {
+  const { retentionMs = retentionMsDefault, timeoutMs, scope = given, attributes = {} } = options;
+  const stored = encodeAttributes(attributes);
   return {
     verb: "start",
     id,
@@ -194,7 +213,17 @@ function createOf({ workflow, args, options }: PreparedStart, { id, input, store
     retentionMs: retentionMs === "forever" ? null : retentionMs,
     first: null,
     ...(timeoutMs === undefined ? {} : { timeoutMs, cleanupMs: cleanupMsDefault }),
+    ...(scope === "" ? {} : { scope }),
+    ...(stored === null ? {} : { attributes: stored }),
   };
+}
+
+interface NewRun {
+  readonly id: string;
+  readonly input: string;
+  readonly store: Store;
+  /** The scope of the run that starts it. */
+  readonly scope?: string | undefined;
 }
 
 function encodedArgs<Text>(args: readonly unknown[], encodeArgs: (args: readonly unknown[]) => Text): Text {
@@ -226,6 +255,7 @@ function fingerprintOf(args: readonly unknown[], input: string, { fingerprint }:
 }
 
 function existingRun(store: Store, create: StartRun, run: RunRecord, { workflow, args, options }: PreparedStart): Run {
+  if (run.scope !== (create.scope ?? "")) throw new RunScopeError(run.id);
   const hasName = isStoredAs(workflow, run.workflow);
   const hasInput = run.fingerprint === create.fingerprint || isFormerFingerprint(run.fingerprint, args, options);
   warnIfOverdue(store, [run]);
@@ -246,12 +276,14 @@ function isFormerFingerprint(print: string | null, args: readonly unknown[], opt
 
 /** Starts a child run from workflow code. It is created together with the journal entry, and its id is derived, so that a replay refers to the same run. */
 function startChild(execution: WorkflowContext, request: PreparedStart): Run | Promise<Run> {
-  const { store, children } = execution;
+  const { store, children, scope } = execution;
   const { id: given } = request.options;
+  if (request.options.scope !== undefined && request.options.scope !== scope)
+    throw new InvalidInputError("scope", "of a child run is that of its parent; leave the option out");
   const text = encodedArgs(request.args, encode);
   // Earlier versions accepted writables in arguments: a journaled start must not fail at replay.
   const input = isJournaled(execution, request.workflow) ? text : withoutWritable("args", text);
-  const child = createOf(request, { id: given ?? "", input, store });
+  const child = createOf(request, { id: given ?? "", input, store, scope });
   const make = (id: string): StartRun => withInputAside({ ...child, id, parent: execution.id }, store.asideBytes);
   const refuse = request.options.onMismatch === "refuse";
   const started = children.start({

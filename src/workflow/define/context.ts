@@ -14,6 +14,8 @@ export interface RunContext {
   readonly workflow: { readonly name: string };
   readonly startedAt: number;
   readonly store: Store;
+  /** The tenant that the run belongs to. "": none. */
+  readonly scope: string;
   /** Records promises of the run that were rejected before its code awaited them. */
   readonly rejections: NotedRejections;
 }
@@ -36,6 +38,7 @@ export interface WorkflowContext extends RunContext {
   readonly seed: string;
   readonly calls: { call(step: StepDefinition, args: readonly unknown[]): Promise<unknown> };
   readonly sleeps: { sleep(when: unknown): Promise<void> };
+  readonly attributes: { set(changes: unknown): void };
   readonly hooks: { create(options: HookOptions, webhook?: WebhookPart): Hook & { readonly url: string } };
   readonly children: { start(child: ChildStart): StartedChild | undefined; result(run: string): Promise<unknown> };
   readonly streams: StreamTarget;

@@ -213,6 +213,18 @@ export class RunMismatchError extends WorkflowError {
   }
 }
 
+/** Thrown by `start` with an id that is in use by a run of another scope. Nothing about that run is told. */
+export class RunScopeError extends WorkflowError {
+  static override readonly kind: string = "RunScopeError";
+  readonly runId: string;
+  constructor(runId: string) {
+    super(`run id "${runId}" is in use in another scope; put the scope into the id, so that tenants cannot choose the same one`, {
+      code: "RUN_SCOPE",
+    });
+    this.runId = runId;
+  }
+}
+
 /** A step with the option `key` was called twice in one run with the same key and different arguments. */
 export class StepMismatchError extends WorkflowError {
   static override readonly kind: string = "StepMismatchError";

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { AttributeValue } from "../../core/values/attributes.js";
 import { currentExecution, requireExecution } from "./context.js";
 import { fractionOf, uuidOf } from "./draws.js";
 import type { Hook, HookOptions } from "./hook.js";
@@ -30,6 +31,18 @@ export function uuid(): string {
  */
 export function sleep(until: string | number | Date): Promise<void> {
   return requireExecution("sleep()").sleeps.sleep(until);
+}
+
+/**
+ * Sets attributes of the run, by which `listRuns` finds it; null removes one. They are stored with the next step, sleep or other request of the run, in
+ * the same commit as its journal, and a replay does not set them again. At most 16 attributes; a text has up to 256 bytes. Throws ContextError outside
+ * of a workflow, and InvalidInputError for an invalid attribute.
+ *
+ * @example
+ * setAttributes({ stage: "paid", priority: 2, coupon: null });
+ */
+export function setAttributes(changes: Readonly<Record<string, AttributeValue | null>>): void {
+  requireExecution("setAttributes()").attributes.set(changes);
 }
 
 /**

@@ -9,7 +9,7 @@ export interface ExecutionOptions {
   readonly host: Host;
   readonly workflow: WorkflowDefinition;
   readonly run: Pick<RunRecord, "id" | "creator" | "epoch" | "consumed" | "parent" | "avoid"> &
-    Partial<Pick<RunRecord, "deaths" | "crashes" | "alone" | "deadlineAt" | "stopAt">>;
+    Partial<Pick<RunRecord, "deaths" | "crashes" | "alone" | "deadlineAt" | "stopAt" | "scope" | "attributes">>;
   readonly args: readonly unknown[];
   readonly startedAt: number;
   /** The stored form of the arguments. Required for the replay check. */

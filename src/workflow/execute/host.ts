@@ -64,7 +64,7 @@ export interface Rehearsed {
   readonly store: Store;
   readonly now: number;
   readonly workflow: WorkflowDefinition;
-  readonly run: Pick<RunRecord, "id" | "creator" | "epoch" | "consumed" | "parent" | "avoid">;
+  readonly run: Pick<RunRecord, "id" | "creator" | "epoch" | "consumed" | "parent" | "avoid" | "scope" | "attributes">;
   readonly args: readonly unknown[];
   readonly startedAt: number;
   readonly history: History;

@@ -9,7 +9,8 @@ import type { Divergence } from "../replay/divergence.js";
 import type { Rehearse } from "./host.js";
 
 /** The run that is checked. */
-interface CheckedRun extends Pick<RunRecord, "id" | "creator" | "epoch" | "parent"> {
+interface CheckedRun extends Pick<RunRecord, "id" | "creator" | "epoch" | "parent" | "scope"> {
+  readonly storedAttributes: string | null;
   readonly store: Store;
   readonly workflow: WorkflowDefinition;
   readonly startedAt: number;
@@ -84,8 +85,8 @@ export class ReplayCheck {
   }
 
   async #check(events: readonly Event[]): Promise<void> {
-    const { id, creator, epoch, parent, workflow, startedAt, store } = this.#run;
-    const run = { id, creator, epoch, parent, consumed: 0, avoid: [] };
+    const { id, creator, epoch, parent, scope, storedAttributes, workflow, startedAt, store } = this.#run;
+    const run = { id, creator, epoch, parent, consumed: 0, avoid: [], scope, attributes: storedAttributes };
     const history = History.of(events, this.#journaled);
     const args = decode(this.#input) as unknown[];
     const divergence = await this.#rehearse({ store, now: this.#run.now(), workflow, run, args, startedAt, history });

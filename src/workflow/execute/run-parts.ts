@@ -6,6 +6,7 @@ import type { WorkflowDefinition } from "../define/definition.js";
 import { Hooks } from "../hooks/hooks.js";
 import { childrenToCancel, hasBegun } from "../journal/ends/end-without-code.js";
 import type { Delivery, Event } from "../journal/event.js";
+import { initialAttributes } from "../journal/history/attributes.js";
 import type { History } from "../journal/history/history.js";
 import type { Departure } from "../journal/writer/departure.js";
 import type { Draft } from "../journal/writer/draft.js";
@@ -29,6 +30,7 @@ import { Pausing } from "./pausing.js";
 import { Release } from "./release.js";
 import { ReplayCheck } from "./replay-check.js";
 import { Rest } from "./rest.js";
+import { RunAttributes } from "./run-attributes.js";
 import { Sleeps } from "./sleeps.js";
 import type { ExecutionState } from "./state.js";
 import { Stopping } from "./stopping.js";
@@ -49,6 +51,10 @@ export abstract class RunParts {
   readonly creator: string;
   readonly epoch: number;
   readonly parent: string | null;
+  /** The tenant that the run belongs to. "": none. */
+  readonly scope: string;
+  /** The attributes that the run had when this worker got it. */
+  readonly storedAttributes: string | null;
   /** Workers that could not execute this run. */
   readonly avoid: readonly string[];
   readonly host: Host;
@@ -90,6 +96,7 @@ export abstract class RunParts {
   departure: Departure | undefined;
   /** How many random numbers and UUIDs the code has requested. */
   draws = 0;
+  #attributes: RunAttributes | undefined;
   /** Set by the worker: `advance` is scheduled. */
   touched = false;
   state: ExecutionState = "replaying";
@@ -106,6 +113,8 @@ export abstract class RunParts {
     this.creator = run.creator;
     this.epoch = run.epoch;
     this.parent = run.parent;
+    this.scope = run.scope ?? "";
+    this.storedAttributes = run.attributes ?? null;
     this.avoid = run.avoid;
     this.deadlineAt = run.deadlineAt ?? null;
     this.#timeoutMs = create?.timeoutMs;
@@ -174,6 +183,12 @@ export abstract class RunParts {
 
   isKeptByRetry(request: string): boolean {
     return this.history.isKeptByRetry(request);
+  }
+
+  /** Made when the code sets attributes: the first change takes them from the journal before it takes itself from there. */
+  get attributes(): RunAttributes {
+    this.#attributes ??= new RunAttributes(this, initialAttributes(this.history.requests.values(), this.storedAttributes));
+    return this.#attributes;
   }
 
   get seed(): string {

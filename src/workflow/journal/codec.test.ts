@@ -32,6 +32,11 @@ const forms: readonly (readonly [stored: string, event: Event])[] = [
   [`["started","child w#0",${at},"same"]`, { type: "started", id: "child w#0", at, found: "same" }],
   [`["await","child w#0",${at}]`, { type: "await", id: "child w#0", at }],
   [`["write","write s#0",${at},"value"]`, { type: "write", id: "write s#0", at, kind: "value" }],
+  [
+    `["attributes","attributes#0",${at},{"stage":"\\"paid\\"","n":null}]`,
+    { type: "attributes", id: "attributes#0", at, set: { stage: '"paid"', n: null } },
+  ],
+  [`["attributes","attributes#0",${at},{"n":"1"},{}]`, { type: "attributes", id: "attributes#0", at, set: { n: "1" }, was: {} }],
   [`["ended","child w#0",${at},"completed",null]`, { type: "ended", id: "child w#0", at, status: "completed", output: null }],
   [`["aborted","a#0 abort 0",${at},"e"]`, { type: "aborted", id: "a#0 abort 0", at, reason: "e" }],
   [
@@ -82,6 +87,7 @@ test("the examples cover every type of event", () => {
     started: true,
     await: true,
     write: true,
+    attributes: true,
     ended: true,
     aborted: true,
     stop: true,

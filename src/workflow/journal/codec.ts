@@ -59,6 +59,8 @@ function storedOf(event: Event): Stored {
       return [type, event.id, at, event.found];
     case "write":
       return [type, event.id, at, event.kind];
+    case "attributes":
+      return [type, event.id, at, event.set, ...given(event.was)];
     case "ended":
       return [type, event.id, at, event.status, event.output];
     case "aborted":
@@ -130,6 +132,8 @@ function eventOf([type, about, at, r0, r1, r2, r3, r4]: Parsed): Event {
       return { type, id: about, at, found: r0 };
     case "write":
       return { type, id: about, at, kind: r0 };
+    case "attributes":
+      return { type, id: about, at, set: r0, was: r1 };
     case "ended":
       return { type, id: about, at, status: r0, output: r1 };
     case "aborted":

@@ -33,6 +33,8 @@ export function describe(event: Event): string {
       return `the wait for ${event.id}`;
     case "write":
       return `${event.id} (${event.kind})`;
+    case "attributes":
+      return `the change of attributes ${event.id}`;
     case "ended":
       return `the end of child ${event.id}`;
     case "aborted":

@@ -10,7 +10,7 @@ import type { ChunkKind } from "../../core/runs/chunk.js";
 export type Event = Request | Delivery | Note;
 
 /** A request of the code. A replay finds it by its id; the order among requests does not matter. */
-export type Request = StepStart | StepMismatch | SleepRequest | HookRequest | HookDrop | ChildRequest | ChunkWrite;
+export type Request = StepStart | StepMismatch | SleepRequest | HookRequest | HookDrop | ChildRequest | ChunkWrite | AttributesRequest;
 
 /** An answer to the code. A replay gives the same answers in the same order. */
 export type Delivery =
@@ -182,6 +182,19 @@ interface ChunkWrite {
   readonly kind: ChunkKind;
 }
 
+/** The code has changed the attributes of the run, which are written in the same commit. */
+export interface AttributesRequest {
+  readonly type: "attributes";
+  readonly id: string;
+  readonly at: number;
+  /** The new texts by name; null: removed. */
+  readonly set: Readonly<Record<string, string | null>>;
+  /** In the first change of a run: the attributes before it. */
+  readonly was?: Readonly<Record<string, string>> | undefined;
+  /** Encoded: all attributes after the change. Not stored in the journal, but in the run, with the entry. */
+  readonly result?: string | null | undefined;
+}
+
 export interface ChildEnd {
   readonly type: "ended";
   readonly id: string;
@@ -341,7 +354,7 @@ export type EventType = Event["type"];
 /** An event of a step call. */
 export type AttemptEvent = StepStart | StepDone | StepFailure | StepDoubt;
 
-const requests: ReadonlySet<EventType> = new Set(["sleep", "hook", "child", "drop", "write", "mismatch"]);
+const requests: ReadonlySet<EventType> = new Set(["sleep", "hook", "child", "drop", "write", "mismatch", "attributes"]);
 
 export function isRequest(event: Event): event is Request {
   return event.type === "step" ? event.attempt <= 1 : requests.has(event.type);

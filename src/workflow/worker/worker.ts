@@ -220,10 +220,11 @@ export class Worker implements Host {
     const workflow = this.#workflow(create.workflow);
     if (workflow === undefined || this.#stopped || !this.#options.auto || this.crowded() || this.#live.has(create.id)) return undefined;
     const input = inputOfStart(create);
+    const labels = { scope: create.scope ?? "", attributes: create.attributes ?? null };
     const execution = new Execution({
       host: this,
       workflow,
-      run: { id: create.id, creator: create.creator, epoch: 1, consumed: 0, parent: create.parent, avoid: [] },
+      run: { id: create.id, creator: create.creator, epoch: 1, consumed: 0, parent: create.parent, avoid: [], ...labels },
       // A copy, as every later owner gets: changes that the caller makes to its own object would be lost after a replay.
       args: decode(input) as unknown[],
       input,

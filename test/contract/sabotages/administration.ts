@@ -9,7 +9,7 @@ export const administration: readonly BrokenGuarantee[] = [
       ...faithful,
       async list({ after, ...query }) {
         const runs = await faithful.list({ ...query, limit: 10_000 });
-        return runs.filter(({ createdAt }) => after === undefined || createdAt < after.createdAt).slice(0, query.limit);
+        return runs.filter(({ createdAt }) => after === undefined || createdAt < after.at).slice(0, query.limit);
       },
     }),
   ],

@@ -1,7 +1,45 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { open, type Store } from "onceflow";
 import { type ApiCaller, type ApiHandler, type ApiOptions, createApi } from "onceflow/server";
 import { onTestFinished } from "vitest";
+import { apiDocument } from "../../../src/server/api/openapi.js";
+import { checkApiOptions } from "../../../src/server/api/options.js";
+import { routesOf } from "../../../src/server/api/routes.js";
 import type { Scene as Place } from "../../kit/scene.js";
+
+/** The definitions of all routes. */
+export const routes = routesOf(checkApiOptions({ store: await open("memory:"), authorize: () => null }));
+export const document = apiDocument(routes, "") as OpenApi;
+
+interface OpenApi {
+  readonly paths: Readonly<Record<string, Readonly<Record<"get" | "post", Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, object>> };
+}
+
+interface Operation {
+  readonly operationId: string;
+  readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, { readonly schema: object }>> }>>;
+}
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+ajv.addSchema({ $id: "api", components: document.components });
+
+const checks = new Map<string, ReturnType<typeof ajv.compile>>();
+
+/** Every answer of every test is compared with the document. */
+function checkAnswer(request: Request, { status, headers }: Response, body: object): void {
+  const { pathname } = new URL(request.url);
+  const operation = document.paths[pathname]?.[request.method === "POST" ? "post" : "get"];
+  const type = headers.get("content-type")?.split(";")[0] ?? "";
+  if (operation === undefined || request.method === "HEAD") return;
+  const described = operation.responses[status]?.content[type];
+  if (described === undefined)
+    throw new Error(`${operation.operationId}: the document has no answer ${status} ${type}: ${JSON.stringify(body)}`);
+  const schema = JSON.stringify(described.schema).replaceAll('"#/', '"api#/');
+  const check = checks.get(schema) ?? ajv.compile(JSON.parse(schema) as object);
+  checks.set(schema, check);
+  if (!check(body)) throw new Error(`${operation.operationId}: ${ajv.errorsText(check.errors)}: ${JSON.stringify(body)}`);
+}
 
 /** A caller with all rights. */
 export const root: ApiCaller = { actor: "ann", roles: ["view", "work", "operate", "values"], scopes: "*" };
@@ -35,7 +73,9 @@ export async function apiScene({ place, ...options }: SceneOptions = {}): Promis
   const send = async (request: Request): Promise<Answer> => {
     const response = await api(request);
     const text = await response.text();
-    return { status: response.status, body: JSON.parse(text === "" ? "{}" : text) as Record<string, unknown>, headers: response.headers };
+    const body = JSON.parse(text === "" ? "{}" : text) as Record<string, unknown>;
+    checkAnswer(request, response, body);
+    return { status: response.status, body, headers: response.headers };
   };
   return Object.assign(scene, {
     store,

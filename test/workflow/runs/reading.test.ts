@@ -135,6 +135,9 @@ onStores("reading", everyStore, (test) => {
       completedAt: expect.any(Date),
       owner: undefined,
       parentId: undefined,
+      scope: "",
+      attributes: {},
+      error: undefined,
       unsettled: 0,
       needsPerson: false,
     });

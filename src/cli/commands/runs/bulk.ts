@@ -40,7 +40,7 @@ export async function actOnFilter({ name }: RunActionSpec, request: Facts, optio
         signal: aborted.signal,
         onBegin: (id) =>
           dryRun || note(`action id ${id}: if this is interrupted, the same command with --action-id ${id} does nothing twice`),
-        onBatch: (progress) => note(progressText(progress)),
+        onBatch: (progress) => note(progressText(progress, dryRun)),
       });
       report(result, { counts, options, name });
     } finally {
@@ -73,13 +73,13 @@ function countText(counts: RunCounts): string {
   return `${total}${more} ${total === 1 ? "run matches" : "runs match"}${parts.length === 0 ? "" : `: ${parts.join(", ")}`}`;
 }
 
-function progressText({ listed, done, repeated, changed, skipped, refused }: BulkProgress): string {
+function progressText({ listed, done, repeated, changed, skipped, refused }: BulkProgress, dryRun: boolean): string {
   const parts = [
-    [done, "done"],
+    [done, dryRun ? "to do" : "done"],
     [repeated, "done before"],
     [changed, "changed meanwhile"],
     [skipped, "skipped"],
-    [refused, "refused"],
+    [refused, dryRun ? "to be refused" : "refused"],
   ] as const;
   return [counted(listed, "run"), ...parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`)].join(", ");
 }
@@ -97,7 +97,7 @@ function report(result: BulkResult, { counts, options, name }: Report): void {
     const why = interrupted instanceof Error ? interrupted.message : interrupted;
     printJson({ ok: !(interrupted instanceof Error) && refused === 0, ...result, counts, interrupted: why });
   } else {
-    print(`${dryRun ? `dry run, nothing was done; otherwise, of the first ${listed}: ` : `${name}: `}${progressText(result)}`);
+    print(`${dryRun ? `dry run, nothing was done; otherwise, of the first ${listed}: ` : `${name}: `}${progressText(result, dryRun)}`);
     if (refusals.length > 0)
       print(
         `\n${table(

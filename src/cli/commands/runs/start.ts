@@ -1,7 +1,9 @@
 import type { Command } from "commander";
+import type { Attributes } from "../../../core/values/attributes.js";
 import { InvalidInputError } from "../../../exports/index.js";
+import { RunMismatchError } from "../../../exports/workflow/errors.js";
 import { addTargetOptions, type TargetOptions, withOperations } from "../../operations/open-operations.js";
-import type { Facts } from "../../operations/operations.js";
+
 import { note, print, printJson } from "../../output.js";
 import { jsonArgument } from "../../payload-argument.js";
 import { durationMs } from "../../time-option.js";
@@ -31,12 +33,12 @@ export function addStart(runs: Command): void {
   addActionOptions(deliver).action(deliverPayload);
 }
 
-const attributes = (text: string, before: Facts = {}): Facts => ({ ...before, [attribute(text).name]: attribute(text).value });
+const attributes = (text: string, before: Attributes = {}): Attributes => ({ ...before, [attribute(text).name]: attribute(text).value });
 
 interface StartOptions extends TargetOptions {
   readonly id?: string;
   readonly scope?: string;
-  readonly attribute?: Facts;
+  readonly attribute?: Attributes;
   readonly timeout?: number;
 }
 
@@ -48,13 +50,9 @@ async function startRun(workflow: string, argument: string | undefined, options:
   const given = members({ id, scope, attributes: found, timeoutMs: timeout });
   await withOperations(options, async ({ runs }) => {
     const answer = await runs.start({ workflow, args, ...given });
+    if (answer["mismatch"] === true) throw new RunMismatchError(answer.runId);
     if (json) printJson(answer);
     else print(answer.runId);
-    if (answer["mismatch"] === true)
-      throw new InvalidInputError(
-        "id",
-        `"${answer.runId}" is in use by a run with other arguments or another workflow; nothing was started`,
-      );
     if (!json) note(`onceflow runs watch ${answer.runId} shows how it goes on`);
   });
 }

@@ -83,13 +83,18 @@ function take(tally: Tally, row: PacketRow, worker: number): PacketRow | undefin
 }
 
 /**
- * Returns all packets of workers whose lease expired to the queue, increments each packet's crash count, and removes the worker, in one
- * commit: `settlePacket` treats a missing packet of a *known* worker as settled, so a known worker must not lose only some of its packets.
+ * Returns all packets of workers whose lease expired to the queue, increments each packet's crash count, notes it, and removes the worker, in
+ * one commit: `settlePacket` treats a missing packet of a *known* worker as settled, so a known worker must not lose only some of its packets.
  */
-function reap({ table, now }: Tally, self: number): void {
+function reap(tally: Tally, self: number): void {
+  const { table, now } = tally;
   for (const worker of table.lapsedWorkers(now)) {
     if (worker === self) continue;
-    for (const row of table.ownedBy(worker)) table.change(row, { owner: null, crashes: row.crashes + 1 });
+    // Sorted, so that every store has the same order of notes.
+    for (const row of [...table.ownedBy(worker)].sort((a, b) => a.no - b.no)) {
+      table.change(row, { owner: null, crashes: row.crashes + 1 });
+      tally.note(row, "crashed", String(row.attempt));
+    }
     table.removeWorker(worker);
   }
 }

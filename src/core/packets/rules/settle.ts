@@ -1,5 +1,7 @@
+import type { NewDeliveryEntry } from "../delivery-entry.js";
 import type { PacketAnswer, PacketOutcome, SettlePacket } from "../operation.js";
 import { toDead } from "./dead.js";
+import { entryOf } from "./entry.js";
 import { completeKey, freeKey } from "./key.js";
 import { leaveLane } from "./lane.js";
 import { placePacket } from "./place.js";
@@ -21,10 +23,18 @@ export function settlePacket(table: PacketTable, settle: SettlePacket): PacketAn
   const tally = new Tally(table);
   outcome(tally, row, to, taken !== undefined);
   tally.output(row, outputs);
+  if (settle.entry !== undefined && row.execution !== null) addEntry(tally, row, settle, settle.entry);
   const placed = packets.map((packet) => placePacket(tally, packet, worker));
   if (to.kind === "done" && !reachesAll(packets, row.reach)) tally.narrow(row);
   tally.finish();
   return { kind: "packetSettled", now: tally.now, placed, woken: tally.woken, ended: tally.ended };
+}
+
+/** The history says what this commit does, because it is part of the commit. */
+function addEntry({ table, now }: Tally, row: PacketRow, settle: SettlePacket, entry: NewDeliveryEntry): void {
+  const { queue, letter } = row;
+  const written = entryOf({ execution: row.execution as number, queue, hasLetter: letter !== null, at: now }, settle, entry);
+  if (written !== undefined) table.addEntry(written);
 }
 
 /** Whether these packets may still fill every port that the packet they follow from could fill. */

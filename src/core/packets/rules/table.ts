@@ -1,4 +1,5 @@
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../ledger/record.js";
+import type { EntryToWrite } from "../delivery-entry.js";
 import type { DeadLetter, NewPart, Woken } from "../operation.js";
 import type { ExecutionNote, ExecutionRecord, FlowState, PacketRecord } from "../packet.js";
 
@@ -45,6 +46,8 @@ export interface PacketTable {
   removeKept(execution: number): void;
   /** Writes no note if the execution was purged. */
   note(execution: number, note: ExecutionNote): void;
+  /** Adds to the history of an execution, or notes that the history is full. Writes nothing if the execution was purged. */
+  addEntry(entry: EntryToWrite): void;
 
   flowState(flow: string): FlowState;
   /** The end of the worker's lease. Undefined: the store no longer knows the worker. */

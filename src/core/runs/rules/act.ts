@@ -61,7 +61,7 @@ function send(table: RunTable, { id, stopAt }: RunState, { mail, token, stopAfte
  * write after it. Nothing is written before the last check.
  */
 function reopen(table: RunTable, run: RunState, change: Change<"reopen">): Refusal {
-  const { seq, events, hooks, forget = [] } = change;
+  const { seq, events, hooks, forget = [], attributes } = change;
   if (!hasEnded(run.status)) return refused({ because: "running" });
   const taken = hooks.find(({ add }) => table.hook(add) !== undefined);
   if (taken !== undefined) return refused({ because: "token", token: taken.add });
@@ -79,7 +79,8 @@ function reopen(table: RunTable, run: RunState, change: Change<"reopen">): Refus
   changeStreams(table, run.id, change);
   const fresh = { deaths: 0, crashes: 0, alone: false, avoid: [], avoidUntil: null };
   const open = { status: "running", output: null, trouble: null, endedAt: null, expiresAt: null, unsettled: 0 } as const;
-  table.changeRun(run.id, { ...open, ...fresh, ...newDeadline(run, now, change), epoch, owner: null, wakeAt: now });
+  const searched = { errorName: null, errorCode: null, ...(attributes === undefined ? {} : { attributes }) };
+  table.changeRun(run.id, { ...open, ...fresh, ...searched, ...newDeadline(run, now, change), epoch, owner: null, wakeAt: now });
   return undefined;
 }
 

@@ -27,7 +27,20 @@ export function startRun(table: RunTable, start: StartRun): RunAnswer {
 }
 
 function newRun(start: StartRun, now: number): RunRecord {
-  const { id, workflow, input, fingerprint, parent, creator, retentionMs, first, timeoutMs, cleanupMs = 0 } = start;
+  const {
+    id,
+    workflow,
+    input,
+    fingerprint,
+    parent,
+    creator,
+    retentionMs,
+    first,
+    timeoutMs,
+    cleanupMs = 0,
+    scope = "",
+    attributes = null,
+  } = start;
   const deadlineAt = timeoutMs === undefined ? null : now + timeoutMs;
   return {
     id,
@@ -56,6 +69,10 @@ function newRun(start: StartRun, now: number): RunRecord {
     unsettled: 0,
     deadlineAt,
     stopAt: deadlineAt === null ? null : deadlineAt + cleanupMs,
+    scope,
+    attributes,
+    errorName: null,
+    errorCode: null,
   };
 }
 

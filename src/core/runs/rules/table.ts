@@ -110,6 +110,9 @@ export type RunUpdate = Partial<
     | "unsettled"
     | "deadlineAt"
     | "stopAt"
+    | "attributes"
+    | "errorName"
+    | "errorCode"
   >
 > & {
   /** When the run may be purged (rules/expiry.ts), for stores that have an index on it. */
@@ -117,7 +120,7 @@ export type RunUpdate = Partial<
 };
 
 /** The end of a run now, with the mail that its last entry consumes. */
-export interface RunEnd extends Pick<Extract<Then, { kind: "end" }>, "status" | "output"> {
+export interface RunEnd extends Pick<Extract<Then, { kind: "end" }>, "status" | "output" | "error"> {
   readonly unsettled: number;
   readonly consumed: number | null;
 }

@@ -5,13 +5,19 @@ import { sendMail } from "./send.js";
 import type { RunState, RunTable, RunUpdate } from "./table.js";
 
 /** Applies an entry's `then` to its run. Most entries change nothing, and then the run is not read. */
-export function writeThen(table: RunTable, id: string, { then, consumed, trial, stopAt }: Entry): void {
-  if (then.kind === "hold" && consumed === null && trial === undefined && stopAt === undefined) return;
-  if (then.kind === "end" && trial === undefined && stopAt === undefined && then.trouble === undefined && table.endPlain) {
-    const { status, output, unsettled = 0 } = then;
-    if (table.endPlain(id, { status, output, unsettled, consumed })) return;
+export function writeThen(table: RunTable, id: string, { then, consumed, trial, stopAt, attributes }: Entry): void {
+  const changesMore = trial !== undefined || stopAt !== undefined || attributes !== undefined;
+  if (then.kind === "hold" && consumed === null && !changesMore) return;
+  if (then.kind === "end" && !changesMore && then.trouble === undefined && table.endPlain) {
+    const { status, output, unsettled = 0, error } = then;
+    if (table.endPlain(id, { status, output, unsettled, consumed, ...(error && { error }) })) return;
   }
-  const taken: RunUpdate = { ...trial, ...(consumed === null ? {} : { consumed }), ...(stopAt === undefined ? {} : { stopAt }) };
+  const taken: RunUpdate = {
+    ...trial,
+    ...(consumed === null ? {} : { consumed }),
+    ...(stopAt === undefined ? {} : { stopAt }),
+    ...(attributes === undefined ? {} : { attributes }),
+  };
   if (then.kind === "hold") return table.changeRun(id, taken);
   const run = table.run(id);
   assert(run !== undefined, `run ${id} has an entry`);
@@ -32,12 +38,13 @@ function end(
   table: RunTable,
   run: RunState,
   taken: RunUpdate,
-  { status, output, unsettled = 0, trouble }: Extract<Then, { kind: "end" }>,
+  { status, output, unsettled = 0, trouble, error }: Extract<Then, { kind: "end" }>,
 ): void {
   const endedAt = table.now();
   const expiresAt = expiryOf({ endedAt, retentionMs: run.retentionMs, unsettled });
   const why = trouble === undefined ? {} : { trouble };
-  table.changeRun(run.id, { ...taken, ...why, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
+  const facts = error === undefined ? {} : { errorName: error.name, errorCode: error.code };
+  table.changeRun(run.id, { ...taken, ...why, ...facts, owner: null, wakeAt: null, status, output, endedAt, unsettled, expiresAt });
   table.removeHooks(run.id);
   if (run.parent === null) return;
   reportEnd(table, { id: run.id, parent: run.parent, status, output }, childKey(run.id));

@@ -1,3 +1,4 @@
+import type { DeliveryEntry, NewDeliveryEntry } from "../../packets/delivery-entry.js";
 import type {
   Alert,
   DeadLetter,
@@ -8,12 +9,13 @@ import type {
   Placed,
   SendPackets,
 } from "../../packets/operation.js";
+
 import type { ExecutionRecord, PacketRecord, PartRecord } from "../../packets/packet.js";
 import type { AssociatedData, Cipher } from "../../values/cipher.js";
 import { lazily, withMembers } from "../../values/sealed.js";
 
 /**
- * A PacketBackend that encrypts payloads, histories, and inputs and outputs of executions. Numbers, queues, keys, states and times are
+ * A PacketBackend that encrypts payloads, histories, values in the history of deliveries, and inputs and outputs of executions. Numbers, queues, keys, states and times are
  * not encrypted. A part is decrypted under its own number, also inside the packet that it was joined to.
  */
 export function encryptedPackets(packets: PacketBackend, cipher: Cipher): PacketBackend {
@@ -41,6 +43,7 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
       return found && packet(found);
     },
     deadLetters: async (query) => (await packets.deadLetters(query)).map(packet),
+    deliveries: async (query) => (await packets.deliveries(query)).map((entry) => openedEntry(entry, cipher)),
     packetsOf: async (no, limit) => (await packets.packetsOf(no, limit)).map(packet),
     async execution(no) {
       const found = await packets.execution(no);
@@ -68,6 +71,7 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
 const dataOf = {
   packet: (no: number, field: "payload" | "history"): AssociatedData => ["packet", no, field],
   execution: (no: number): AssociatedData => ["execution", no, "input"],
+  delivery: (no: number, attempt: number): AssociatedData => ["packet", no, "delivery", attempt],
 };
 
 function sealedOperation(operation: PacketOperation, cipher: Cipher): PacketOperation {
@@ -80,10 +84,19 @@ function sealedOperation(operation: PacketOperation, cipher: Cipher): PacketOper
     const input = execution && cipher.seal(execution.input, dataOf.execution(execution.no));
     return { ...operation, packets, execution: execution && { ...execution, input: input as string } };
   }
-  const { no, to } = operation;
+  const { no, attempt, to, entry } = operation;
   const outputs = operation.outputs.map((output) => cipher.seal(output, outputData));
   const sealedTo = "history" in to && to.history !== null ? { ...to, history: cipher.seal(to.history, dataOf.packet(no, "history")) } : to;
-  return { ...operation, packets, outputs, to: sealedTo };
+  return { ...operation, packets, outputs, to: sealedTo, ...(entry && { entry: sealedEntry(entry, no, attempt, cipher) }) };
+}
+
+function sealedEntry(entry: NewDeliveryEntry, no: number, attempt: number, cipher: Cipher): NewDeliveryEntry {
+  if (entry.details === null) return entry;
+  return { ...entry, details: cipher.seal(entry.details, dataOf.delivery(no, entry.memory?.attempt ?? attempt)) };
+}
+
+function openedEntry(entry: DeliveryEntry, cipher: Cipher): DeliveryEntry {
+  return lazily(entry, { details: (text) => cipher.open(text, dataOf.delivery(entry.packet, entry.attempt)) });
 }
 
 /** Returns the same object if there is no alert, which is nearly always: all packets of an edge share it. */

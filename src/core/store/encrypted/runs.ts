@@ -20,7 +20,7 @@ import { lazily, withMembers } from "../../values/sealed.js";
 
 /**
  * A RunBackend that encrypts input, output and trouble of runs, journal events, mail payloads, hook metadata and stream chunks. Ids,
- * workflow names, tokens, states and times are not encrypted.
+ * workflow names, tokens, states, times, and what runs are found by (scopes, attributes, names and codes of errors) are not encrypted.
  *
  * When a run ends, the store itself builds the mail to its parent from the status and the encrypted output. So the payload of such mail is
  * decrypted as the output of the child.
@@ -60,6 +60,8 @@ export function encryptedRuns(runs: RunBackend, cipher: Cipher): RunBackend {
     },
     journal: async (id, after, limit) => (await runs.journal(id, after, limit)).map((entry) => opens.entry(id, entry)),
     list: async (query) => (await runs.list(query)).map((run) => opens.run(run)),
+    count: (filter, max) => runs.count(filter, max),
+    hooks: async (query) => (await runs.hooks(query)).map((hook) => opens.hook(hook)),
     async hook(token) {
       const hook = await runs.hook(token);
       return hook && opens.hook(hook);

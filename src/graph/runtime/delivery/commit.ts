@@ -2,6 +2,7 @@ import type { NewPacket, PacketAnswer, SettlePacket } from "../../../core/packet
 import type { Store } from "../../../core/store/store.js";
 import { afterEffect, failedOnce } from "../../../core/work/until-answered.js";
 import { NodeError } from "../../node/node-error.js";
+import type { HistoryRecorder } from "../history/recorder.js";
 import { executionId, packetId } from "../views/ids.js";
 import type { Delivery } from "./delivery.js";
 import { failureOf } from "./failure.js";
@@ -9,6 +10,7 @@ import { type FailurePorts, none, type Settling, settleFailed } from "./settling
 
 export interface CommitPorts extends FailurePorts {
   readonly store: Store;
+  readonly history: HistoryRecorder;
   /** Releases the slots that were reserved for packets that are not sent. */
   cancelSend(packets: readonly NewPacket[]): void;
 }
@@ -21,7 +23,7 @@ export interface CommitPorts extends FailurePorts {
  */
 export function settleOperation(
   { packet: { no, owner, attempt } }: Delivery,
-  { to, packets, outputs, marks = none }: Settling,
+  { to, packets, outputs, marks = none, entry }: Settling,
 ): SettlePacket {
   return {
     verb: "settlePacket",
@@ -31,6 +33,7 @@ export function settleOperation(
     to,
     packets: marks.length === 0 ? packets : [...packets, ...marks],
     outputs,
+    ...(entry && { entry }),
   };
 }
 
@@ -44,7 +47,7 @@ export async function retryCommit(
   firstError: unknown,
   ports: CommitPorts,
 ): Promise<[Settling, PacketAnswer]> {
-  const { store } = ports;
+  const { store, history } = ports;
   const { no, execution } = delivery.packet;
   const what = `the outcome of packet ${packetId(no)}${execution === null ? "" : ` of execution ${executionId(execution)}`}`;
   const commit = (settling: Settling) => {
@@ -57,7 +60,8 @@ export async function retryCommit(
     ports.cancelSend(settling.packets);
     if (store.closed) throw error;
     const message = error instanceof Error ? error.message : String(error);
-    const refused = settleFailed(delivery, failureOf(new NodeError("PERMANENT", message)), ports);
+    const failed = settleFailed(delivery, failureOf(new NodeError("PERMANENT", message)), ports);
+    const refused = history.recorded(delivery, failed, { withoutValues: true });
     return [refused, await afterEffect(store, commit(refused), { what })];
   }
 }

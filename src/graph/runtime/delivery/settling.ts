@@ -1,3 +1,4 @@
+import type { NewDeliveryEntry } from "../../../core/packets/delivery-entry.js";
 import { withFailure } from "../../../core/packets/history.js";
 import type { NewPacket, PacketOutcome } from "../../../core/packets/operation.js";
 import { DeliverLater } from "../../node/deliver-later.js";
@@ -18,6 +19,8 @@ export interface Settling {
   /** The marks of those packets in the store, in the same order. */
   readonly marks?: readonly NewPacket[];
   readonly failure: Failure | undefined;
+  /** Undefined: the flow keeps no history. */
+  readonly entry?: NewDeliveryEntry;
 }
 
 export const none: readonly never[] = [];

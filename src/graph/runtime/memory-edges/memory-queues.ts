@@ -108,17 +108,17 @@ export class MemoryQueues {
     const { route, mark } = packet;
     const { store, reporter, options } = this.#ports;
     const startedAt = store.clock.now();
-    const ms = () => store.clock.now() - startedAt;
+    const ms = () => Math.max(0, Math.round(store.clock.now() - startedAt));
     try {
       // After a lost lease another process reports the mark as lost: a call here would run a packet that was given up.
       if (mark !== undefined && !this.#ports.ownsMark(mark)) return this.#count(route, -1);
       reporter.reportDelivering(route, packet);
-      const result = await this.#deliver(packet);
+      const result = await this.#deliver(packet, ms);
       if (result === "mismatch" && options.onMismatch === "deadLetter") {
         await this.#settleFailed(packet, { ...storeMade("mismatch"), final: true }, ms());
         return;
       }
-      if (result !== "executed") await this.#sendOn(noLeaving(), packet);
+      if (result !== "executed") await this.#sendOn(noLeaving(), packet, { verdict: "duplicate", ms: ms() });
       this.#count(route, -1);
       if (result === "executed") reporter.reportSettled(route, packet, { to: done, failure: undefined, ms: ms() });
       else reporter.reportAcknowledged(route, packet, result === "mismatch");
@@ -130,7 +130,7 @@ export class MemoryQueues {
     }
   }
 
-  async #deliver(packet: MemoryPacket): Promise<ByKey> {
+  async #deliver(packet: MemoryPacket, ms: () => number): Promise<ByKey> {
     const { store, options } = this.#ports;
     const { route, data, trace } = packet;
     const key = keyOf(route, data);
@@ -142,13 +142,13 @@ export class MemoryQueues {
       attempt.startLimit(store.clock, store.clock.now(), options.timeoutMs);
       const running = runStage(attempt, { [route.port]: data }, name);
       const leaving = running instanceof Promise ? await attempt.within(store.clock, options.graceMs, options.timeoutMs, running) : running;
-      await this.#sendOn(leaving, packet);
+      await this.#sendOn(leaving, packet, { verdict: "completed", ms: ms() });
     });
   }
 
-  async #sendOn(leaving: Leaving, packet: MemoryPacket): Promise<void> {
+  async #sendOn(leaving: Leaving, packet: MemoryPacket, ended: Parameters<MemoryCommits["sendOn"]>[2]): Promise<void> {
     this.checkRoom(leaving.ephemeral);
-    const marks = await this.#ports.commits.sendOn(leaving, packet);
+    const marks = await this.#ports.commits.sendOn(leaving, packet, ended);
     if (marks !== undefined) this.send(leaving.ephemeral, packet, marks);
   }
 
@@ -164,7 +164,7 @@ export class MemoryQueues {
       return;
     }
     // A dead letter that cannot be saved is lost, as the mode of its edge allows: the trouble is reported.
-    await commits.saveDead(packet, failure).then(
+    await commits.saveDead(packet, failure, ms).then(
       () => this.#ports.poll(),
       (error: unknown) => reporter.reportTrouble(error),
     );

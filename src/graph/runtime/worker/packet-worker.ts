@@ -18,6 +18,7 @@ import { FlowStates } from "../flows/flow-states.js";
 import { type Route, waitsForChild } from "../flows/route.js";
 import type { RouteTable } from "../flows/route-table.js";
 import { startsChild } from "../flows/subworkflow.js";
+import { HistoryRecorder } from "../history/recorder.js";
 import { MemoryCommits } from "../memory-edges/memory-commits.js";
 import { marksOf } from "../memory-edges/memory-mark.js";
 import { MemoryQueues } from "../memory-edges/memory-queues.js";
@@ -71,6 +72,7 @@ export class PacketWorker {
   readonly #batches: Batches;
   readonly #checkpoints: Checkpoints;
   readonly #idleWatch: IdleWatch;
+  readonly #history: HistoryRecorder;
   readonly #ports: RunPorts & CommitPorts;
   readonly #deliveries = new PagedMap<Delivery>();
   #deliveryCount = 0;
@@ -84,6 +86,7 @@ export class PacketWorker {
     this.capacity = new Capacity(options.concurrency);
     this.registration = new WorkerRegistration(store, options.leaseMs);
     this.#admission = new Admission(store, () => this.#resume());
+    this.#history = new HistoryRecorder(options.history);
     this.#checkpoints = new Checkpoints(store.clock);
     this.#idleWatch = new IdleWatch(() => !this.#claimLoop.isPending && this.#hasNoWork());
     const deliverWaiting = () => this.memoryQueues.deliverWaiting();
@@ -185,7 +188,7 @@ export class PacketWorker {
     if (!stopped) this.#reporter.reportDelivering(route, packet);
     try {
       const running = stopped ? settleReleased(delivery) : runNodes(delivery, this.#ports);
-      let settling = running instanceof Promise ? await running : running;
+      let settling = this.#history.recorded(delivery, running instanceof Promise ? await running : running);
       const turn = settling.to.kind === "done" ? this.#checkpoints.waitForTurn(route) : undefined;
       if (turn !== undefined) await turn;
       let answer: PacketAnswer;
@@ -337,7 +340,16 @@ export class PacketWorker {
   #makeDeliveryPorts(): RunPorts & CommitPorts {
     const { timeoutMs, graceMs, crashMax, random } = this.#options;
     return {
-      ...{ store: this.#store, sender: this.sender, clock: this.#store.clock, timeoutMs, graceMs, crashMax, random },
+      ...{
+        store: this.#store,
+        sender: this.sender,
+        history: this.#history,
+        clock: this.#store.clock,
+        timeoutMs,
+        graceMs,
+        crashMax,
+        random,
+      },
       shareSlot: (delivery) => this.#shareSlot(delivery),
       checkMemoryRoom: (sent) => this.memoryQueues.checkRoom(sent),
       cancelSend: (packets) => this.sender.cancelSend(packets),
@@ -362,7 +374,7 @@ export class PacketWorker {
   #makeMemoryQueues(): MemoryQueues {
     return new MemoryQueues({
       ...{ store: this.#store, reporter: this.#reporter, options: this.#options },
-      commits: new MemoryCommits(this.#store, this.sender),
+      commits: new MemoryCommits(this.#store, this.sender, this.#history),
       next: this.registration.next,
       takeSlot: (route) =>
         this.states.isActive(route.flow.id) && !this.#admission.isBlocked() && this.capacity.take(route) && this.#admission.enter(route),

@@ -1,3 +1,4 @@
+import type { DeliveryEntry, DeliveryQuery } from "../../../core/packets/delivery-entry.js";
 import type { PacketAnswer, PacketBackend, PacketOperation, PageCursor, QueueCount } from "../../../core/packets/operation.js";
 import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../../core/packets/packet.js";
 import { claimPackets } from "../../../core/packets/rules/claim.js";
@@ -77,6 +78,7 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
         .slice(0, limit);
     },
     notes: async (execution, limit) => (table.notes.get(execution) ?? []).slice(0, limit),
+    deliveries: async (query) => deliveriesOf(table, query),
     packetsOf: async (execution, limit) => [...table.packets.values()].filter((row) => row.execution === execution).slice(0, limit),
     counts: async () => countsOf(table.packets.values()),
     flowState: async (flow) => table.flowState(flow),
@@ -103,6 +105,20 @@ function apply(table: MemoryTable, operation: PacketOperation) {
   return operation.verb === "sendPackets" ? sendPackets(table, operation) : settlePacket(table, operation);
 }
 
+function deliveriesOf(table: MemoryTable, { execution, packets, after, limit }: DeliveryQuery): DeliveryEntry[] {
+  const all = execution === undefined ? [...table.entries.values()].flat() : (table.entries.get(execution) ?? []);
+  return all
+    .filter((entry) => (packets?.includes(entry.packet) ?? true) && (after === undefined || byEnd(entry, after) > 0))
+    .sort(byEnd)
+    .slice(0, limit);
+}
+
+type Ordered = Pick<DeliveryEntry, "at" | "packet" | "attempt">;
+
+function byEnd(a: Ordered, b: Ordered): number {
+  return a.at - b.at || a.packet - b.packet || a.attempt - b.attempt;
+}
+
 function purge(table: MemoryTable, limit: number): number {
   const now = table.now();
   let gone = 0;
@@ -112,6 +128,7 @@ function purge(table: MemoryTable, limit: number): number {
     if (endedAt === null || retentionMs === null || endedAt + retentionMs > now) continue;
     table.executions.delete(no);
     table.notes.delete(no);
+    table.entries.delete(no);
     gone += 1;
   }
   const over = [...table.packets.values()].filter((row) => expiryOf(row) <= now).sort((a, b) => expiryOf(a) - expiryOf(b) || a.no - b.no);

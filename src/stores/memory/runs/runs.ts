@@ -3,6 +3,8 @@ import { applyRun } from "../../../core/runs/rules/apply.js";
 import { chooseDue, claimableAt, claimedBy, isWanted, mayClaimSuspects, nextClaimAt } from "../../../core/runs/rules/claim.js";
 import { expiryOf } from "../../../core/runs/rules/expiry.js";
 import { type Mail, type RunRecord, type WorkerRecord, workerKeptMs } from "../../../core/runs/run.js";
+import { comparePositions, countByStatus, matches, mergeRuns, orderOf, positionOf } from "../../../core/runs/search/filter.js";
+import { pathOf } from "../../../core/runs/search/served.js";
 import { type MemoryRuns, MemoryRunTable } from "./table.js";
 
 /** Every method is atomic, because it has no await inside. */
@@ -43,13 +45,26 @@ export function memoryRunBackend(memory: MemoryRuns, now: () => number): RunBack
     mail: async (run, after) => mailAfter(memory, run, after),
     read: async (id) => runs.get(id),
     journal: async (id, after, limit) => (journals.get(id) ?? []).filter(({ seq }) => seq > after).slice(0, limit),
-    async list({ workflow, status, after, limit }) {
+    async list(query) {
+      pathOf(query);
+      const { after, limit } = query;
+      const order = orderOf(query);
       const found = [...runs.values()].filter((run) => {
-        if (workflow !== undefined && run.workflow !== workflow) return false;
-        if (status !== undefined && run.status !== status) return false;
-        return after === undefined || newestFirst(after, run) < 0;
+        return matches(run, query) && (after === undefined || comparePositions(after, positionOf(run, order), order) < 0);
       });
-      return found.sort(newestFirst).slice(0, limit);
+      return mergeRuns([found, []], order, limit);
+    },
+    async count(filter, max) {
+      const path = pathOf(filter);
+      const found = [...runs.values()].filter((run) => matches(run, filter));
+      return countByStatus(path === "listed" || path === "ended" ? found : found.slice(0, max), max);
+    },
+    async hooks({ scope, run, after = "", limit }) {
+      const found = [...hooks.values()].filter((hook) => {
+        if (run !== undefined && hook.run !== run) return false;
+        return hook.token > after && (scope === undefined || runs.get(hook.run)?.scope === scope);
+      });
+      return found.sort((a, b) => (a.token < b.token ? -1 : 1)).slice(0, limit);
     },
     hook: async (token) => hooks.get(token),
     overdueStops: async (limit) =>
@@ -125,8 +140,4 @@ function load(memory: MemoryRuns, id: string, lapsed: boolean): Claimed | undefi
 
 function mailAfter({ mailboxes }: MemoryRuns, run: string, after: number): Mail[] {
   return (mailboxes.get(run)?.mail ?? []).filter(({ seq }) => seq > after);
-}
-
-function newestFirst(a: Pick<RunRecord, "createdAt" | "id">, b: Pick<RunRecord, "createdAt" | "id">): number {
-  return b.createdAt - a.createdAt || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }

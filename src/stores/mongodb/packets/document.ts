@@ -1,5 +1,6 @@
 import type { UpdateFilter } from "mongodb";
 import { rowOf } from "../../../core/ledger/record.js";
+import type { DeliveryEntry } from "../../../core/packets/delivery-entry.js";
 import type { DeadLetter, NewPart } from "../../../core/packets/operation.js";
 import type { ExecutionNote, FlowState, PacketKey, PacketNote, PacketState, PartRecord } from "../../../core/packets/packet.js";
 import { untilWoken } from "../../../core/packets/rules/lane.js";
@@ -69,6 +70,11 @@ export interface ExecutionDocument extends Omit<ExecutionRow, "no" | "endedAt" |
 
 export interface NoteDocument extends ExecutionNote {
   /** Execution and number of the note. */
+  readonly _id: string;
+}
+
+export interface DeliveryDocument extends DeliveryEntry {
+  /** Execution, packet and attempt. */
   readonly _id: string;
 }
 
@@ -210,4 +216,5 @@ const digits = 4;
 
 /** Sorts in the order of the notes. */
 export const noteId = (execution: number, n: number): string => `${execution}:${String(n).padStart(digits, "0")}`;
-export const notesOf = (execution: number) => ({ _id: { $gte: `${execution}:`, $lt: `${execution};` } });
+/** Of notes and of entries of the history. */
+export const idsOf = (execution: number) => ({ _id: { $gte: `${execution}:`, $lt: `${execution};` } });

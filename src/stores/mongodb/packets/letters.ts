@@ -8,7 +8,7 @@ import type { MongoClient, SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
 import { inTransaction, type Patience } from "../transactions/in-transaction.js";
-import { notesOf, toPacketRow } from "./document.js";
+import { idsOf, toPacketRow } from "./document.js";
 import { lostEveryRace, orConflict, patient } from "./race.js";
 import { decideInside } from "./transaction.js";
 
@@ -50,9 +50,9 @@ async function onLetter(
   return await inTransaction(client, "a change of a dead letter", (options) => orConflict(work(options)), patience);
 }
 
-/** Executions with their notes, then dead letters, each in a transaction. What conflicts is left for the next purge. */
+/** Executions with their notes and history, then dead letters, each in a transaction. What conflicts is left for the next purge. */
 export async function purgePackets(client: MongoClient, collections: Collections, limit: number): Promise<number> {
-  const { executions, notes, packets } = collections;
+  const { executions, notes, deliveries, packets } = collections;
   const over = await asking("a purge", async () => {
     const time = await serverTime(collections);
     const until = { $lte: time };
@@ -75,7 +75,7 @@ export async function purgePackets(client: MongoClient, collections: Collections
     const gone = await inTransaction(client, "a purge", async (options) => {
       // A retried dead letter may have opened it again.
       const { deletedCount } = await executions.deleteOne({ _id, expiresAt: { $lte: over.time } }, options);
-      if (deletedCount === 1) await notes.deleteMany(notesOf(_id), options);
+      if (deletedCount === 1) for (const each of [notes, deliveries]) await each.deleteMany(idsOf(_id), options);
       return deletedCount;
     });
     if (gone === 1) removed += 1;

@@ -1,7 +1,7 @@
 import type { DeadLetterQuery, ExecutionQuery, PageCursor, QueueCount } from "../../../core/packets/operation.js";
 import type { ExecutionNote, ExecutionRecord, PacketRecord } from "../../../core/packets/packet.js";
 import type { Collections } from "../layout.js";
-import { notesOf, toExecutionRow, toPacketRow } from "./document.js";
+import { idsOf, toExecutionRow, toPacketRow } from "./document.js";
 
 /** Items that are older than a cursor, where `at` is the member that has their time. */
 function olderThan(at: string, before: PageCursor | undefined): object {
@@ -41,7 +41,7 @@ export async function readExecution({ executions }: Collections, no: number): Pr
 }
 
 export async function readNotes({ notes }: Collections, execution: number, limit: number): Promise<ExecutionNote[]> {
-  const found = await notes.find(notesOf(execution)).sort({ _id: 1 }).limit(limit).toArray();
+  const found = await notes.find(idsOf(execution)).sort({ _id: 1 }).limit(limit).toArray();
   return found.map(({ at, kind, queue, packet, about }) => ({ at, kind, queue, packet, about }));
 }
 

@@ -6,6 +6,7 @@ import { openWatch } from "../connection/watch.js";
 import type { MongoClient } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { claimPackets } from "./claim.js";
+import { listDeliveries } from "./deliveries.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
 import * as list from "./list.js";
@@ -77,6 +78,7 @@ export function mongoPackets(
     execution: (no) => asking("a read", () => list.readExecution(collections, no)),
     executions: (query) => asking("a listing", () => list.listExecutions(collections, query)),
     notes: (execution, limit) => asking("a read", () => list.readNotes(collections, execution, limit)),
+    deliveries: (query) => asking("a read", () => listDeliveries(collections, query)),
     packetsOf: (execution, limit) => asking("a read", () => list.packetsOf(collections, execution, limit)),
     counts: () => asking("a count", () => list.readCounts(collections)),
     async prepareKeys(flow, collection) {

@@ -8,6 +8,7 @@ import { pastMax } from "../ledger/record-document.js";
 import { idIn, placeOf, type RecordPlace } from "../ledger/record-place.js";
 import { requireRoom } from "../ledger/settle.js";
 import { Conflict } from "../transactions/in-transaction.js";
+import { insertEntries } from "./deliveries.js";
 import { executionUpdate, noteId, packetUpdate, toExecutionDocument, toPacketDocument } from "./document.js";
 import type { DependentTable, Depends } from "./table.js";
 
@@ -28,6 +29,7 @@ export async function writeChanges(
   await writeLanes(collections, depends, table.emptyLanes(), options);
   await writeExecutions(collections, changes, table, noted, options);
   await writePackets(collections, changes, options, claim);
+  if (changes.entries.length > 0) await insertEntries(collections, changes.entries, options);
 }
 
 async function writeRecords(

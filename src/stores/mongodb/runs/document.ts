@@ -32,11 +32,21 @@ export interface RunDocument extends Omit<RunRecord, "id" | "owner" | "wakeAt" |
   readonly unsettled?: number;
   readonly deadlineAt?: number;
   readonly stopAt?: number;
+  readonly scope?: string;
+  readonly attributes?: string;
+  /** Each attribute as one text, for the index: see `termOf`. */
+  readonly terms?: readonly string[];
+  readonly errorName?: string;
+  readonly errorCode?: string;
   /** Increases when mail of the run is withdrawn: that write must conflict with a claim, which reads the mail. */
   readonly withdrawn?: number;
 }
 
-type Rare = Pick<RunRecord, "deaths" | "crashes" | "alone" | "avoid" | "avoidUntil" | "unsettled" | "deadlineAt" | "stopAt">;
+type Rare = Pick<
+  RunRecord,
+  | ("deaths" | "crashes" | "alone" | "avoid" | "avoidUntil" | "unsettled" | "deadlineAt" | "stopAt")
+  | ("scope" | "attributes" | "errorName" | "errorCode")
+>;
 
 /** A worker that executes runs. */
 export interface WorkerDocument extends Omit<WorkerRecord, "id" | "live"> {
@@ -59,6 +69,8 @@ export interface LogDocument extends Omit<LogEntry, "id"> {
 }
 
 export interface HookDocument extends Omit<HookRecord, "token"> {
+  /** That of the run. Absent: none. */
+  readonly scope?: string;
   /** The token, which is unique. */
   readonly _id: string;
   readonly no: string;
@@ -95,6 +107,7 @@ const members = [
   ...["no", "workflow", "status", "input", "fingerprint", "output", "trouble", "owner", "epoch", "wakeAt", "mail", "consumed"],
   ...["parent", "creator", "createdAt", "startedAt", "endedAt", "retentionMs"],
   ...["deaths", "crashes", "alone", "avoid", "avoidUntil", "unsettled", "deadlineAt", "stopAt"],
+  ...["scope", "attributes", "errorName", "errorCode"],
 ];
 
 export const runAndNow = { ...Object.fromEntries(members.map((name) => [name, 1])), now };
@@ -105,17 +118,18 @@ export function toRun(document: RunDocument, input: string): RunRecord {
   const { _id: id, workflow, status, fingerprint, output, trouble, owner = null, epoch, wakeAt = null, mail, consumed } = document;
   const { parent, creator, createdAt, startedAt, endedAt, retentionMs } = document;
   const { deaths = 0, crashes = 0, alone = false, avoid = [], avoidUntil = null, unsettled = 0 } = document;
-  const { deadlineAt = null, stopAt = null } = document;
+  const { deadlineAt = null, stopAt = null, scope = "", attributes = null, errorName = null, errorCode = null } = document;
   return {
     ...{ id, workflow, status, input, fingerprint, output, trouble, owner, epoch, wakeAt, mail, consumed },
     ...{ parent, creator, createdAt, startedAt, endedAt, retentionMs },
     ...{ deaths, crashes, alone, avoid, avoidUntil, unsettled, deadlineAt, stopAt },
+    ...{ scope, attributes, errorName, errorCode },
   };
 }
 
 /** The document of a new run. Rarely used members are left out while they have their default value. */
 export function toDocument(run: RunRecord, no: string): RunDocument {
-  const { id: _id, input, owner, wakeAt, deadlineAt, stopAt, ...others } = run;
+  const { id: _id, input, owner, wakeAt, deadlineAt, stopAt, scope, attributes, errorName, errorCode, ...others } = run;
   const { deaths: _d, crashes: _c, alone: _a, avoid: _v, avoidUntil: _u, unsettled: _s, ...kept } = others;
   return {
     ...{ _id, no, ...kept, input: input.length > inputLengthMax ? null : input },
@@ -123,14 +137,40 @@ export function toDocument(run: RunRecord, no: string): RunDocument {
     ...(wakeAt !== null && { wakeAt }),
     ...(deadlineAt !== null && { deadlineAt }),
     ...(stopAt !== null && { stopAt }),
+    ...(scope !== "" && { scope }),
+    ...(attributes !== null && { attributes, terms: termsOf(attributes) }),
+    ...(errorName !== null && { errorName }),
+    ...(errorCode !== null && { errorCode }),
   };
 }
 
-const absentWhenNull = new Set(["owner", "wakeAt", "expiresAt", "avoidUntil", "deadlineAt", "stopAt"]);
+/** An attribute, as the index has it. A name has no space. */
+export function termOf(name: string, text: string): string {
+  return `${name} ${text}`;
+}
+
+export function termsOf(attributes: string): string[] {
+  return Object.entries(JSON.parse(attributes) as Record<string, string>).map(([name, text]) => termOf(name, text));
+}
+
+const absentWhenNull = new Set([
+  "owner",
+  "wakeAt",
+  "expiresAt",
+  "avoidUntil",
+  "deadlineAt",
+  "stopAt",
+  "attributes",
+  "terms",
+  "errorName",
+  "errorCode",
+]);
 
 /** Converts a change made by the rules to a MongoDB update. */
 export function updateOf(to: RunUpdate): UpdateFilter<RunDocument> {
-  const members = Object.entries(to).map(([name, value]) => {
+  const { attributes } = to;
+  const terms = attributes === undefined ? {} : { terms: attributes === null ? null : termsOf(attributes) };
+  const members = Object.entries({ ...to, ...terms }).map(([name, value]) => {
     const isAbsent =
       value === null ? absentWhenNull.has(name) : Array.isArray(value) ? value.length === 0 : name === "unsettled" && value === 0;
     return [name, isAbsent ? undefined : value] as const;

@@ -44,8 +44,11 @@ export async function decide(collections: Collections, operation: RunOperation, 
 }
 
 /** Whether an append writes only its entry: one document, whose id is the fence. */
-function isOneEntry({ entry: { events, consumed, hooks, children, then, voids, chunks, trial, outgoing, stopAt } }: Append): boolean {
-  if (voids !== undefined || chunks !== undefined || trial !== undefined || outgoing !== undefined || stopAt !== undefined) return false;
+function isOneEntry({
+  entry: { events, consumed, hooks, children, then, voids, chunks, trial, outgoing, stopAt, attributes },
+}: Append): boolean {
+  if (voids !== undefined || chunks !== undefined || trial !== undefined) return false;
+  if (outgoing !== undefined || stopAt !== undefined || attributes !== undefined) return false;
   return events !== null && consumed === null && hooks.length === 0 && children.length === 0 && then.kind === "hold";
 }
 

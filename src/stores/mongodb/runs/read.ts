@@ -1,8 +1,7 @@
-import type { RunListQuery } from "../../../core/runs/operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../../../core/runs/run.js";
 import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
-import { entriesAfter, type RunDocument, runAndNow, toEntry, toHook, toMail } from "./document.js";
+import { entriesAfter, toEntry, toHook, toMail } from "./document.js";
 import { findRun, withInputs } from "./load.js";
 
 export async function readRun(collections: Collections, id: string): Promise<RunRecord | undefined> {
@@ -30,19 +29,6 @@ export async function readMail(collections: Collections, id: string, after: numb
 export async function readHook({ hooks }: Collections, token: string): Promise<HookRecord | undefined> {
   const found = await hooks.findOne({ _id: token });
   return found === null ? undefined : toHook(found);
-}
-
-/** Newest first, in the order of an index. */
-export async function listRuns(collections: Collections, { workflow, status, after, limit }: RunListQuery): Promise<RunRecord[]> {
-  const where = {
-    ...(workflow === undefined ? {} : { workflow }),
-    ...(status === undefined ? {} : { status }),
-    ...(after === undefined
-      ? {}
-      : { $or: [{ createdAt: { $lt: after.createdAt } }, { createdAt: after.createdAt, _id: { $lt: after.id } }] }),
-  };
-  const found = await collections.runs.find(where, { projection: runAndNow }).sort({ createdAt: -1, _id: -1 }).limit(limit).toArray();
-  return await withInputs(collections, found as unknown as RunDocument[], {});
 }
 
 /** The conditions are those of the index "stop". */

@@ -11,8 +11,9 @@ import { decide, flushRuns } from "./flush.js";
 import { loadRun } from "./load.js";
 import { readLog } from "./log.js";
 import { purgeRuns } from "./purge.js";
-import { listRuns, readHook, readJournal, readMail, readOverdueStops, readRun } from "./read.js";
+import { readHook, readJournal, readMail, readOverdueStops, readRun } from "./read.js";
 import { readHeld, readWorkers, readWorkflows, removeWorker, renewRuns } from "./renew.js";
+import { countRuns, listHooks, listRuns } from "./search.js";
 import { createRunWatch } from "./watch.js";
 
 /** Maximum number of concurrent transactions: each uses one connection of the pool. */
@@ -43,6 +44,8 @@ export function mongoRuns(
     read: (id) => asking("a read", () => readRun(collections, id)),
     journal: (id, after, limit) => asking("a read", () => readJournal(collections, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(collections, query)),
+    count: (filter, max) => asking("a count", () => countRuns(collections, filter, max)),
+    hooks: (query) => asking("a listing", () => listHooks(collections, query)),
     hook: (token) => asking("a read", () => readHook(collections, token)),
     overdueStops: (limit) => asking("a listing", () => readOverdueStops(collections, limit)),
     log: (query) => asking("a listing", () => readLog(collections, query)),

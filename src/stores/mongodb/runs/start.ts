@@ -6,7 +6,7 @@ import { isDuplicateKey } from "../errors.js";
 import type { Collections } from "../layout.js";
 import { absent, add, choose, isMissing, literal, now } from "../ledger/expressions.js";
 import { requireRoom } from "../ledger/settle.js";
-import { inputLengthMax, type RunAndNow, runAndNow } from "./document.js";
+import { inputLengthMax, type RunAndNow, runAndNow, termsOf } from "./document.js";
 import { withInputs } from "./load.js";
 
 /** Whether a start writes only the document of the run, so that it needs no transaction. */
@@ -54,7 +54,7 @@ export async function createRun(
 
 /** Update that creates the new run of rules/start.ts. An existing document stays as it is, and MongoDB does not write it. */
 function create(
-  { id, workflow, input, fingerprint, parent, creator, retentionMs, first, timeoutMs, cleanupMs = 0 }: StartRun,
+  { id, workflow, input, fingerprint, parent, creator, retentionMs, first, timeoutMs, cleanupMs = 0, scope = "", attributes }: StartRun,
   no: string,
 ): Record<string, unknown>[] {
   const fresh = {
@@ -78,6 +78,8 @@ function create(
     endedAt: null,
     retentionMs: literal(retentionMs),
     ...(timeoutMs !== undefined && { deadlineAt: add(now, timeoutMs), stopAt: add(now, timeoutMs + cleanupMs) }),
+    ...(scope !== "" && { scope: literal(scope) }),
+    ...(attributes !== undefined && { attributes: literal(attributes), terms: literal(termsOf(attributes)) }),
   };
   return [{ $replaceWith: choose(isMissing("$no"), fresh, "$$ROOT") }];
 }

@@ -104,6 +104,9 @@ async function writeHooks(
     ...hooksCleared.map((run) => ({ no: numberOf(run) })),
   ];
   if (gone.length > 0) await hooks.deleteMany(gone.length === 1 ? (gone[0] as object) : { $or: gone }, options);
-  const documents = hooksInserted.map(({ token: _id, ...hook }) => ({ _id, no: numberOf(hook.run), ...hook }));
+  const documents = hooksInserted.map(({ token: _id, scope, ...hook }) => ({
+    ...{ _id, no: numberOf(hook.run), ...hook },
+    ...(scope !== "" && { scope }),
+  }));
   if (documents.length > 0) await hooks.insertMany(documents, options);
 }

@@ -33,12 +33,13 @@ async function onLetters(
   return done;
 }
 
-/** Removes executions with their notes. The instant is a subquery that is evaluated once: otherwise it would not limit the index scan. */
+/** Removes executions with their notes and history. The instant is a subquery that is evaluated once: otherwise it would not limit the index scan. */
 const purgeStatement = {
   name: "purge",
   text: `WITH over AS MATERIALIZED (
   SELECT no FROM $schema.executions WHERE expires_at <= (SELECT ${serverNow}) ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED
 ), noted AS (DELETE FROM $schema.notes WHERE execution = ANY (ARRAY(SELECT no FROM over))),
+entered AS (DELETE FROM $schema.deliveries WHERE execution = ANY (ARRAY(SELECT no FROM over))),
 removed AS (DELETE FROM $schema.executions WHERE no = ANY (ARRAY(SELECT no FROM over)) RETURNING 1)
 SELECT json_build_object('executions', (SELECT count(*) FROM removed), 'letters', (
   SELECT json_agg(no) FROM (

@@ -10,6 +10,7 @@ import type { RunConnections } from "../runs/runs.js";
 import { openWatch } from "../runs/watch.js";
 import type { PacketConnection } from "./ask.js";
 import { claimPackets } from "./claim/claim.js";
+import { listDeliveries } from "./deliveries.js";
 import { flushPackets } from "./flush.js";
 import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
 import * as list from "./list.js";
@@ -91,6 +92,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     execution: (no) => explained("a read", () => list.readExecution(poolConnection, no)),
     executions: (query) => explained("a listing", () => list.listExecutions(poolConnection, query)),
     notes: (execution, limit) => explained("a read", () => list.readNotes(poolConnection, execution, limit)),
+    deliveries: (query) => explained("a read", () => listDeliveries(poolConnection, query)),
     packetsOf: (execution, limit) => explained("a read", () => list.packetsOf(poolConnection, execution, limit)),
     counts: () => explained("a count", () => list.readCounts(poolConnection)),
     flowState: (flow) => explained("a read", () => list.readFlowState(poolConnection, flow)),

@@ -44,6 +44,9 @@ const changedColumns: Columns = [
   ["unsettled", "int"],
   ["deadline_at", "bigint"],
   ["stop_at", "bigint"],
+  ["attributes", "text"],
+  ["error_name", "text"],
+  ["error_code", "text"],
   ["hook_rev", "int"],
 ];
 const runColumns: Columns = [
@@ -55,6 +58,7 @@ const runColumns: Columns = [
   ["creator", "text"],
   ["created_at", "bigint"],
   ["retention_ms", "bigint"],
+  ["scope", "text"],
 ];
 const mailColumns: Columns = [
   ["run", "text"],
@@ -71,6 +75,7 @@ const hookColumns: Columns = [
   ["about", "text"],
   ["metadata", "text"],
   ["created_at", "bigint"],
+  ["scope", "text"],
 ];
 const chunkColumns: Columns = [
   ["run", "text"],
@@ -158,7 +163,7 @@ export function otherParts(table: LoadedRunTable, changes: RunChanges): Part[] {
     },
     {
       ...{ name: "hooked", columns: hookColumns },
-      rows: hooksInserted.map(({ token, run, about, metadata, createdAt }) => [token, run, about, metadata, createdAt]),
+      rows: hooksInserted.map(({ token, run, about, metadata, createdAt, scope }) => [token, run, about, metadata, createdAt, scope]),
       // The run's own token can exist only if the same entry drops it first.
       write: (rows) => `${insert("hooks AS h", hookColumns, rows)} ON CONFLICT (token) DO UPDATE SET about = excluded.about,
     metadata = excluded.metadata, created_at = excluded.created_at WHERE h.run = excluded.run RETURNING token`,
@@ -243,17 +248,18 @@ function changedRows(table: LoadedRunTable, changes: RunChanges): Scalar[][] {
 
 function changedValues(run: RunRecord, { hooksInserted, hooksRemoved }: RunChanges): Scalar[] {
   const { id, status, output, trouble, owner, epoch, wakeAt, mail, consumed, startedAt, endedAt } = run;
-  const { deaths, crashes, alone, avoid, avoidUntil, unsettled, deadlineAt, stopAt } = run;
+  const { deaths, crashes, alone, avoid, avoidUntil, unsettled, deadlineAt, stopAt, attributes, errorName, errorCode } = run;
   const hooks = [...hooksInserted, ...hooksRemoved].filter((hook) => hook.run === id).length;
   return [
     ...[id, status, output, trouble, owner, epoch, wakeAt, mail, consumed, startedAt, endedAt, expiryOf(run)],
-    ...[deaths, crashes, alone, avoid.length === 0 ? null : arrayLiteral(avoid), avoidUntil, unsettled, deadlineAt, stopAt, hooks],
+    ...[deaths, crashes, alone, avoid.length === 0 ? null : arrayLiteral(avoid), avoidUntil, unsettled, deadlineAt, stopAt],
+    ...[attributes, errorName, errorCode, hooks],
   ];
 }
 
 function newValues(run: RunRecord, changes: RunChanges): Scalar[] {
-  const { workflow, input, fingerprint, parent, creator, createdAt, retentionMs } = run;
-  return [...changedValues(run, changes), workflow, input, fingerprint, parent, creator, createdAt, retentionMs];
+  const { workflow, input, fingerprint, parent, creator, createdAt, retentionMs, scope } = run;
+  return [...changedValues(run, changes), workflow, input, fingerprint, parent, creator, createdAt, retentionMs, scope];
 }
 
 function chunkValues(run: string, index: number | null, chunk: Chunk): (Scalar | Uint8Array)[] {

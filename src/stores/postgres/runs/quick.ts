@@ -111,8 +111,8 @@ export function isHold(entry: Entry): boolean {
   return isPlain(entry) && onlyJournals(entry);
 }
 
-function isPlain({ hooks, children, voids, chunks, trial, then, outgoing, stopAt }: Entry): boolean {
-  if (trial !== undefined || outgoing !== undefined || stopAt !== undefined) return false;
+function isPlain({ hooks, children, voids, chunks, trial, then, outgoing, stopAt, attributes }: Entry): boolean {
+  if (trial !== undefined || outgoing !== undefined || stopAt !== undefined || attributes !== undefined) return false;
   if (then.kind === "release" && (then.avoid !== undefined || then.seen !== undefined || then.status === "paused")) return false;
   if (then.kind === "end" && (then.unsettled || then.trouble !== undefined)) return false;
   return hooks.length === 0 && children.length === 0 && voids === undefined && chunks === undefined;

@@ -12,8 +12,9 @@ import { flushRuns } from "./flush.js";
 import { loadRuns } from "./load.js";
 import { channelOf } from "./notify.js";
 import { purgeRuns } from "./purge.js";
-import { listRuns, readHook, readJournal, readLog, readMail, readOverdueStops, readRun } from "./read.js";
+import { readHook, readJournal, readLog, readMail, readOverdueStops, readRun } from "./read.js";
 import { readHeld, readWorkers, readWorkflows, removeWorker, renewRuns } from "./renew.js";
+import { countRuns, listHooks, listRuns } from "./search.js";
 import { openWatch } from "./watch.js";
 
 export interface RunConnections {
@@ -59,6 +60,8 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     read: (id) => asking("a read", () => readRun(pool, schema, id)),
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
     list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
+    count: (filter, max) => asking("a count", () => countRuns(pool, schema, filter, max)),
+    hooks: (query) => asking("a listing", () => listHooks(pool, schema, query)),
     hook: (token) => asking("a read", () => readHook(pool, schema, token)),
     overdueStops: (limit) => asking("a listing", () => readOverdueStops(pool, schema, limit)),
     log: (query) => asking("a listing", () => readLog(pool, schema, query)),

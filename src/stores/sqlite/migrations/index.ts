@@ -300,4 +300,92 @@ CREATE TABLE onceflow_operator_log (
 CREATE UNIQUE INDEX onceflow_operator_log_id ON onceflow_operator_log (id);
 CREATE INDEX onceflow_operator_log_subject ON onceflow_operator_log (subject, no);
 `,
+  // 010-search.sql
+  `
+-- By what runs are searched. Each index serves some filters of core/runs/search/served.ts, in the order of the list. The indexes that begin with
+-- \`scope\`, and those of parents, errors, troubles and attributes, hold only runs that have these: other runs do not pay for them. Attributes are
+-- kept by triggers, so that no statement that writes or removes a run can forget them.
+
+ALTER TABLE onceflow_runs ADD COLUMN scope TEXT NOT NULL DEFAULT '';
+ALTER TABLE onceflow_runs ADD COLUMN attributes TEXT;
+ALTER TABLE onceflow_runs ADD COLUMN error_name TEXT;
+ALTER TABLE onceflow_runs ADD COLUMN error_code TEXT;
+ALTER TABLE onceflow_hooks ADD COLUMN scope TEXT NOT NULL DEFAULT '';
+CREATE INDEX onceflow_runs_listed ON onceflow_runs (workflow, status, created_at, id);
+CREATE INDEX onceflow_runs_ended ON onceflow_runs (workflow, status, ended_at, id) WHERE ended_at IS NOT NULL;
+CREATE INDEX onceflow_runs_parent ON onceflow_runs (parent, created_at, id) WHERE parent IS NOT NULL;
+CREATE INDEX onceflow_runs_error_name ON onceflow_runs (error_name, created_at, id) WHERE error_name IS NOT NULL;
+CREATE INDEX onceflow_runs_error_code ON onceflow_runs (error_code, created_at, id) WHERE error_code IS NOT NULL;
+CREATE INDEX onceflow_runs_person ON onceflow_runs (created_at, id) WHERE trouble IS NOT NULL OR unsettled > 0;
+CREATE INDEX onceflow_runs_scope_listed ON onceflow_runs (scope, workflow, status, created_at, id) WHERE scope <> '';
+CREATE INDEX onceflow_runs_scope_ended ON onceflow_runs (scope, workflow, status, ended_at, id) WHERE scope <> '' AND ended_at IS NOT NULL;
+CREATE INDEX onceflow_runs_scope_id ON onceflow_runs (scope, id) WHERE scope <> '';
+CREATE INDEX onceflow_runs_scope_error_name ON onceflow_runs (scope, error_name, created_at, id) WHERE scope <> '' AND error_name IS NOT NULL;
+CREATE INDEX onceflow_runs_scope_error_code ON onceflow_runs (scope, error_code, created_at, id) WHERE scope <> '' AND error_code IS NOT NULL;
+CREATE INDEX onceflow_runs_scope_person ON onceflow_runs (scope, created_at, id) WHERE scope <> '' AND (trouble IS NOT NULL OR unsettled > 0);
+CREATE INDEX onceflow_hooks_scope ON onceflow_hooks (scope, token) WHERE scope <> '';
+CREATE TABLE onceflow_run_attributes (
+  run INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX onceflow_run_attributes_value ON onceflow_run_attributes (name, value, created_at, id);
+CREATE INDEX onceflow_run_attributes_scope ON onceflow_run_attributes (scope, name, value, created_at, id) WHERE scope <> '';
+CREATE TRIGGER onceflow_runs_attributes_added AFTER INSERT ON onceflow_runs WHEN NEW.attributes IS NOT NULL BEGIN
+  INSERT OR REPLACE INTO onceflow_run_attributes (run, name, value, scope, created_at, id)
+    SELECT NEW.no, key, value, NEW.scope, NEW.created_at, NEW.id FROM json_each(NEW.attributes);
+END;
+CREATE TRIGGER onceflow_runs_attributes_changed AFTER UPDATE OF attributes ON onceflow_runs WHEN NEW.attributes IS NOT OLD.attributes BEGIN
+  DELETE FROM onceflow_run_attributes WHERE run = NEW.no;
+  INSERT OR REPLACE INTO onceflow_run_attributes (run, name, value, scope, created_at, id)
+    SELECT NEW.no, key, value, NEW.scope, NEW.created_at, NEW.id FROM json_each(NEW.attributes);
+END;
+CREATE TRIGGER onceflow_runs_attributes_removed AFTER DELETE ON onceflow_runs WHEN OLD.attributes IS NOT NULL BEGIN
+  DELETE FROM onceflow_run_attributes WHERE run = OLD.no;
+END;
+`,
+  // 011-history.sql
+  `
+-- The history of executions: a row for each delivery that has ended, if the runtime keeps one. Values come last in their row, and the
+-- index by which the rows of an execution are counted does not have them.
+
+CREATE TABLE onceflow_deliveries (
+  no INTEGER PRIMARY KEY,
+  execution INTEGER NOT NULL,
+  packet INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  node TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  ms INTEGER NOT NULL,
+  code TEXT,
+  links TEXT,
+  details TEXT
+) STRICT;
+CREATE UNIQUE INDEX onceflow_deliveries_execution ON onceflow_deliveries (execution, packet, attempt);
+CREATE INDEX onceflow_deliveries_packet ON onceflow_deliveries (packet);
+
+-- Executions with a scope or attributes are found by them. Other executions have NULL here, and are in none of these indexes.
+
+ALTER TABLE onceflow_executions ADD COLUMN scope TEXT;
+ALTER TABLE onceflow_executions ADD COLUMN attributes TEXT;
+CREATE INDEX onceflow_executions_scope ON onceflow_executions (scope, created_at, no) WHERE scope IS NOT NULL;
+CREATE TABLE onceflow_execution_attributes (
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  scope TEXT,
+  PRIMARY KEY (name, value, created_at, execution)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX onceflow_execution_attributes_scope ON onceflow_execution_attributes (scope, name, value, created_at, execution)
+  WHERE scope IS NOT NULL;
+CREATE INDEX onceflow_execution_attributes_execution ON onceflow_execution_attributes (execution);
+`,
 ];

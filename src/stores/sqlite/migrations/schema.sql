@@ -1,5 +1,8 @@
 -- The schema after all migrations in this folder. ONCEFLOW_UPDATE_SCHEMA=1 npx vitest run test/stores/schema.test.ts writes it.
 
+CREATE TRIGGER onceflow_runs_attributes_added AFTER INSERT ON onceflow_runs WHEN NEW.attributes IS NOT NULL BEGIN INSERT OR REPLACE INTO onceflow_run_attributes (run, name, value, scope, created_at, id) SELECT NEW.no, key, value, NEW.scope, NEW.created_at, NEW.id FROM json_each(NEW.attributes); END;
+CREATE TRIGGER onceflow_runs_attributes_changed AFTER UPDATE OF attributes ON onceflow_runs WHEN NEW.attributes IS NOT OLD.attributes BEGIN DELETE FROM onceflow_run_attributes WHERE run = NEW.no; INSERT OR REPLACE INTO onceflow_run_attributes (run, name, value, scope, created_at, id) SELECT NEW.no, key, value, NEW.scope, NEW.created_at, NEW.id FROM json_each(NEW.attributes); END;
+CREATE TRIGGER onceflow_runs_attributes_removed AFTER DELETE ON onceflow_runs WHEN OLD.attributes IS NOT NULL BEGIN DELETE FROM onceflow_run_attributes WHERE run = OLD.no; END;
 CREATE TABLE onceflow_additions (
   version INTEGER PRIMARY KEY
 ) STRICT;
@@ -47,6 +50,29 @@ CREATE TABLE onceflow_chunks (
   value TEXT,
   bytes BLOB
 ) STRICT;
+CREATE TABLE onceflow_deliveries (
+  no INTEGER PRIMARY KEY,
+  execution INTEGER NOT NULL,
+  packet INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  node TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  ms INTEGER NOT NULL,
+  code TEXT,
+  links TEXT,
+  details TEXT
+) STRICT;
+CREATE TABLE onceflow_execution_attributes (
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  scope TEXT,
+  PRIMARY KEY (name, value, created_at, execution)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE onceflow_executions (
   no INTEGER PRIMARY KEY,
   flow TEXT NOT NULL,
@@ -60,7 +86,9 @@ CREATE TABLE onceflow_executions (
   retention_ms INTEGER,
   expires_at INTEGER,
   outputs TEXT,
-  input TEXT NOT NULL
+  input TEXT NOT NULL,
+  scope TEXT,
+  attributes TEXT
 ) STRICT;
 CREATE TABLE onceflow_flows (
   flow TEXT NOT NULL PRIMARY KEY,
@@ -72,7 +100,8 @@ CREATE TABLE onceflow_hooks (
   run INTEGER NOT NULL,
   about TEXT NOT NULL,
   metadata TEXT,
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  scope TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE onceflow_journal (
   run INTEGER NOT NULL,
@@ -170,6 +199,15 @@ CREATE TABLE onceflow_records (
   progress TEXT,
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE onceflow_run_attributes (
+  run INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE onceflow_run_workers (
   id TEXT NOT NULL PRIMARY KEY,
   workflows TEXT NOT NULL,
@@ -206,7 +244,11 @@ CREATE TABLE onceflow_runs (
   avoid_until INTEGER,
   unsettled INTEGER NOT NULL DEFAULT 0,
   deadline_at INTEGER,
-  stop_at INTEGER
+  stop_at INTEGER,
+  scope TEXT NOT NULL DEFAULT '',
+  attributes TEXT,
+  error_name TEXT,
+  error_code TEXT
 ) STRICT;
 CREATE TABLE onceflow_schema (
   version INTEGER NOT NULL
@@ -219,11 +261,17 @@ CREATE INDEX onceflow_audit_key ON onceflow_audit (scope, key);
 CREATE UNIQUE INDEX onceflow_chunks_count ON onceflow_chunks (run, writer, stream, n);
 CREATE INDEX onceflow_chunks_end ON onceflow_chunks (run, stream) WHERE kind IN ('end', 'error');
 CREATE UNIQUE INDEX onceflow_chunks_place ON onceflow_chunks (run, stream, place);
+CREATE UNIQUE INDEX onceflow_deliveries_execution ON onceflow_deliveries (execution, packet, attempt);
+CREATE INDEX onceflow_deliveries_packet ON onceflow_deliveries (packet);
+CREATE INDEX onceflow_execution_attributes_execution ON onceflow_execution_attributes (execution);
+CREATE INDEX onceflow_execution_attributes_scope ON onceflow_execution_attributes (scope, name, value, created_at, execution) WHERE scope IS NOT NULL;
 CREATE INDEX onceflow_executions_dead ON onceflow_executions (created_at, no) WHERE dead > 0;
 CREATE INDEX onceflow_executions_expiry ON onceflow_executions (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX onceflow_executions_newest ON onceflow_executions (created_at, no, flow);
 CREATE INDEX onceflow_executions_open ON onceflow_executions (created_at, no) WHERE ended_at IS NULL;
+CREATE INDEX onceflow_executions_scope ON onceflow_executions (scope, created_at, no) WHERE scope IS NOT NULL;
 CREATE INDEX onceflow_hooks_run ON onceflow_hooks (run);
+CREATE INDEX onceflow_hooks_scope ON onceflow_hooks (scope, token) WHERE scope <> '';
 CREATE UNIQUE INDEX onceflow_hooks_token ON onceflow_hooks (token);
 CREATE UNIQUE INDEX onceflow_mail_key ON onceflow_mail (run, key);
 CREATE INDEX onceflow_notes_execution ON onceflow_notes (execution);
@@ -239,10 +287,24 @@ CREATE INDEX onceflow_packets_stay ON onceflow_packets (execution, state) WHERE 
 CREATE UNIQUE INDEX onceflow_queues_name ON onceflow_queues (flow, queue);
 CREATE INDEX onceflow_records_doubt ON onceflow_records (scope, key) WHERE state = 'unknown' OR (state = 'running' AND effect IN ('reconcile', 'atMostOnce'));
 CREATE INDEX onceflow_records_expiry ON onceflow_records (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX onceflow_run_attributes_scope ON onceflow_run_attributes (scope, name, value, created_at, id) WHERE scope <> '';
+CREATE INDEX onceflow_run_attributes_value ON onceflow_run_attributes (name, value, created_at, id);
+CREATE INDEX onceflow_runs_ended ON onceflow_runs (workflow, status, ended_at, id) WHERE ended_at IS NOT NULL;
+CREATE INDEX onceflow_runs_error_code ON onceflow_runs (error_code, created_at, id) WHERE error_code IS NOT NULL;
+CREATE INDEX onceflow_runs_error_name ON onceflow_runs (error_name, created_at, id) WHERE error_name IS NOT NULL;
 CREATE INDEX onceflow_runs_expiry ON onceflow_runs (expires_at) WHERE expires_at IS NOT NULL;
 CREATE UNIQUE INDEX onceflow_runs_id ON onceflow_runs (id);
+CREATE INDEX onceflow_runs_listed ON onceflow_runs (workflow, status, created_at, id);
 CREATE INDEX onceflow_runs_newest ON onceflow_runs (created_at, id, workflow);
+CREATE INDEX onceflow_runs_parent ON onceflow_runs (parent, created_at, id) WHERE parent IS NOT NULL;
+CREATE INDEX onceflow_runs_person ON onceflow_runs (created_at, id) WHERE trouble IS NOT NULL OR unsettled > 0;
 CREATE INDEX onceflow_runs_queue ON onceflow_runs (owner, workflow, wake_at) WHERE ended_at IS NULL;
 CREATE INDEX onceflow_runs_rare ON onceflow_runs (status, created_at, id) WHERE status NOT IN ('running', 'completed');
 CREATE INDEX onceflow_runs_restricted ON onceflow_runs (workflow, wake_at) WHERE ended_at IS NULL AND wake_at IS NOT NULL AND (deaths >= 2 OR avoid IS NOT NULL);
+CREATE INDEX onceflow_runs_scope_ended ON onceflow_runs (scope, workflow, status, ended_at, id) WHERE scope <> '' AND ended_at IS NOT NULL;
+CREATE INDEX onceflow_runs_scope_error_code ON onceflow_runs (scope, error_code, created_at, id) WHERE scope <> '' AND error_code IS NOT NULL;
+CREATE INDEX onceflow_runs_scope_error_name ON onceflow_runs (scope, error_name, created_at, id) WHERE scope <> '' AND error_name IS NOT NULL;
+CREATE INDEX onceflow_runs_scope_id ON onceflow_runs (scope, id) WHERE scope <> '';
+CREATE INDEX onceflow_runs_scope_listed ON onceflow_runs (scope, workflow, status, created_at, id) WHERE scope <> '';
+CREATE INDEX onceflow_runs_scope_person ON onceflow_runs (scope, created_at, id) WHERE scope <> '' AND (trouble IS NOT NULL OR unsettled > 0);
 CREATE INDEX onceflow_runs_stop ON onceflow_runs (stop_at) WHERE stop_at IS NOT NULL AND ended_at IS NULL;

@@ -12,6 +12,7 @@ import type { RunWatch } from "../runs/watch.js";
 import type { OwnTransactions } from "../transactions/own-transactions.js";
 import { sendWithin } from "../transactions/transact.js";
 import { BundleCache } from "./bundles/bundle-cache.js";
+import { listDeliveries } from "./deliveries.js";
 import { readExecution } from "./executions.js";
 import { countPackets, listDeadLetters, listExecutions, listNotes, listPacketsOf } from "./list.js";
 import { nothingIsOver, purgePackets } from "./purge.js";
@@ -73,6 +74,7 @@ export function createPackets({ sql, records, transactions, watching, flushing, 
     execution: (no) => read(() => readExecution(sql, no)),
     executions: (query) => read(() => listExecutions(sql, query)),
     notes: (execution, limit) => read(() => listNotes(sql, execution, limit)),
+    deliveries: (query) => read(() => listDeliveries(sql, query)),
     packetsOf: (execution, limit) => read(() => listPacketsOf(sql, queues, execution, limit)),
     counts: () => read(() => countPackets(sql, queues)),
     flowState: (flow) => read((rows) => rows.flowState(flow)),

@@ -1,4 +1,5 @@
 import type { AttemptEntry, LedgerRecord, RecordId } from "../../../core/ledger/record.js";
+import type { EntryToWrite } from "../../../core/packets/delivery-entry.js";
 import type { ExecutionNote, FlowState } from "../../../core/packets/packet.js";
 import { untilWoken } from "../../../core/packets/rules/lane.js";
 import type {
@@ -17,6 +18,7 @@ import { storeNow, text } from "../runs/row.js";
 import { canBeBundled } from "./bundles/bundle.js";
 import type { BundleCache } from "./bundles/bundle-cache.js";
 import { BundleTransaction } from "./bundles/bundle-transaction.js";
+import { insertEntry } from "./deliveries.js";
 import { Executions } from "./executions.js";
 import { QueueNumbers } from "./queues.js";
 import type { Remembered } from "./remembered.js";
@@ -224,6 +226,10 @@ export class SqlitePacketTable implements PacketTable {
 
   note(execution: number, note: ExecutionNote): void {
     this.#executions.note(execution, note);
+  }
+
+  addEntry(entry: EntryToWrite): void {
+    insertEntry(this.#sql, entry);
   }
 
   flowState(flow: string): FlowState {

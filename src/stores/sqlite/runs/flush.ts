@@ -31,10 +31,10 @@ export class RunFlush {
   #appendOnly(operations: readonly RunOperation[]): RunAnswer[] | undefined {
     const [only] = operations;
     if (operations.length !== 1 || only?.verb !== "append") return undefined;
-    const { events, consumed, hooks, children, then, voids, chunks, trial, outgoing, stopAt } = only.entry;
+    const { events, consumed, hooks, children, then, voids, chunks, trial, outgoing, stopAt, attributes } = only.entry;
     if (events === null || consumed !== null || hooks.length > 0 || children.length > 0 || then.kind !== "hold") return undefined;
     if (voids !== undefined || chunks !== undefined || trial !== undefined) return undefined;
-    if (outgoing !== undefined || stopAt !== undefined) return undefined;
+    if (outgoing !== undefined || stopAt !== undefined || attributes !== undefined) return undefined;
     const now = this.#table.begin().now();
     const { id, creator, seq, epoch } = only;
     if (!this.#table.insertFenced({ id, creator }, { seq, epoch, at: now, events })) return undefined;

@@ -37,6 +37,10 @@ const columns = {
   unsettled: "unsettled",
   deadline_at: "deadlineAt",
   stop_at: "stopAt",
+  scope: "scope",
+  attributes: "attributes",
+  error_name: "errorName",
+  error_code: "errorCode",
 } as const satisfies Record<string, keyof RunRecord>;
 
 /** Returns rows of `onceflow_runs AS r` with the record's member names. */
@@ -45,9 +49,11 @@ export const selectedRun = Object.entries(columns)
   .concat("coalesce(r.input, (SELECT l.events FROM onceflow_journal l WHERE l.run = r.no AND l.seq = 0)) AS input")
   .join(", ");
 
+const notInState = ["workflow", "fingerprint", "output", "trouble", "avoid", "avoidUntil", "scope", "attributes", "errorName", "errorCode"];
+
 /** The columns that the rules need, without the long texts. */
 export const selectedState = Object.entries(columns)
-  .filter(([, member]) => !["workflow", "fingerprint", "output", "trouble", "avoid", "avoidUntil"].includes(member))
+  .filter(([, member]) => !notInState.includes(member))
   .map(([column, member]) => `r.${column} AS "${member}"`)
   .join(", ");
 

@@ -6,7 +6,6 @@ import { appendWithin } from "../transactions/transact.js";
 import { readChunks, tailOf } from "./chunks.js";
 import { nothingDue, takeDue } from "./claim.js";
 import { RunFlush } from "./flush.js";
-import { listRuns } from "./list.js";
 import { loadRuns } from "./load.js";
 import { readLog } from "./log.js";
 import { RunNumberHints } from "./number-hints.js";
@@ -25,6 +24,7 @@ import {
   toMail,
   toRun,
 } from "./row.js";
+import { countRuns, listHooks, listRuns } from "./search.js";
 import { SqliteRunTable } from "./table.js";
 import type { RunWatch } from "./watch.js";
 import { listHeld, listWorkers, listWorkflows, removeWorker } from "./workers.js";
@@ -86,7 +86,9 @@ export function createRuns({ sql, transactions, watching, flushing, writing, rea
         return row && toRun(row);
       }),
     journal: (id, after, limit) => reading(() => (sql(selectJournal).all(text(id), after, limit) as JournalEntry[]).map(toEntry)),
-    list: (query) => reading(() => listRuns(sql, query)),
+    list: (query) => reading(() => transactions.read(() => listRuns(sql, query))),
+    count: (filter, max) => reading(() => transactions.read(() => countRuns(sql, filter, max))),
+    hooks: (query) => reading(() => listHooks(sql, query)),
     hook: (token) =>
       reading(() => {
         const row = sql(selectHook).get(text(token)) as HookRecord | undefined;

@@ -18,6 +18,8 @@ const insertRun = `INSERT INTO onceflow_runs
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0) ON CONFLICT (id) DO NOTHING`;
 /** Few runs have a deadline. */
 const setDeadline = "UPDATE onceflow_runs SET deadline_at = ?, stop_at = ? WHERE no = ?";
+/** Few runs have these. */
+const setLabels = "UPDATE onceflow_runs SET scope = ?, attributes = ? WHERE no = ?";
 const removeRun = "DELETE FROM onceflow_runs WHERE no = ?";
 /**
  * The end of rules/then.ts in one statement, for runs without parent and hooks, which most are. Reading the run first would double
@@ -26,6 +28,9 @@ const removeRun = "DELETE FROM onceflow_runs WHERE no = ?";
 const endPlain = `UPDATE onceflow_runs SET owner = NULL, wake_at = NULL, status = ?, output = ?, consumed = coalesce(?, consumed),
   ended_at = ?, unsettled = ?, expires_at = CASE WHEN ? = 0 THEN ? + retention_ms END
   WHERE no = ? AND parent IS NULL AND NOT EXISTS (SELECT 1 FROM onceflow_hooks h WHERE h.run = onceflow_runs.no)`;
+
+/** Few runs fail. */
+const endFailed = endPlain.replace("SET ", "SET error_name = ?, error_code = ?, ");
 
 const insertEntry = "INSERT INTO onceflow_journal (run, seq, epoch, at, events) VALUES (?, ?, ?, ?, ?)";
 /** Entry 0 is a long input, not an entry. */
@@ -48,8 +53,8 @@ const selectMailSeq = "SELECT seq FROM onceflow_mail WHERE run = ? AND key = ?";
 const withdrawMail = "UPDATE onceflow_mail SET kind = 'withdrawn', payload = NULL, key = ? WHERE run = ? AND seq = ?";
 
 const selectHook = "SELECT r.id AS run, h.about FROM onceflow_hooks h JOIN onceflow_runs r ON r.no = h.run WHERE h.token = ?";
-const insertHook = `INSERT INTO onceflow_hooks (token, run, about, metadata, created_at) VALUES (?, ?, ?, ?, ?)
-  ON CONFLICT (token) DO NOTHING`;
+const insertHook = `INSERT INTO onceflow_hooks (token, run, about, metadata, created_at, scope)
+  VALUES (?, ?, ?, ?, ?, (SELECT scope FROM onceflow_runs WHERE no = ?)) ON CONFLICT (token) DO NOTHING`;
 const removeHook = "DELETE FROM onceflow_hooks WHERE token = ? AND run = ?";
 const removeHooks = "DELETE FROM onceflow_hooks WHERE run = ?";
 
@@ -125,6 +130,7 @@ export class SqliteRunTable implements RunTable {
     if (run.owner !== null) this.#hints.set(run.id, no);
     if (isLong) this.#sql(insertEntry).run(no, 0, 0, run.createdAt, input);
     if (run.deadlineAt !== null || run.stopAt !== null) this.#sql(setDeadline).run(run.deadlineAt, run.stopAt, no);
+    if (run.scope !== "" || run.attributes !== null) this.#sql(setLabels).run(text(run.scope), text(run.attributes), no);
     return true;
   }
 
@@ -134,9 +140,11 @@ export class SqliteRunTable implements RunTable {
     if (to.owner === null) this.#hints.delete(id);
   }
 
-  endPlain(id: string, { status, output, unsettled, consumed }: RunEnd): boolean {
+  endPlain(id: string, { status, output, unsettled, consumed, error }: RunEnd): boolean {
     const values = [status, text(output), consumed, this.#now, unsettled, unsettled, this.#now, this.#no(id)];
-    if (Number(this.#sql(endPlain).run(...values).changes) === 0) return false;
+    const { changes } =
+      error === undefined ? this.#sql(endPlain).run(...values) : this.#sql(endFailed).run(text(error.name), text(error.code), ...values);
+    if (Number(changes) === 0) return false;
     this.#hints.delete(id);
     return true;
   }
@@ -192,7 +200,8 @@ export class SqliteRunTable implements RunTable {
   }
 
   insertHook({ token, run, about, metadata, createdAt }: HookRecord): boolean {
-    return Number(this.#sql(insertHook).run(text(token), this.#no(run), text(about), text(metadata), createdAt).changes) === 1;
+    const no = this.#no(run);
+    return Number(this.#sql(insertHook).run(text(token), no, text(about), text(metadata), createdAt, no).changes) === 1;
   }
 
   removeHook(run: string, token: string): void {

@@ -2,6 +2,7 @@ import type { ContractGroup } from "../contract-case.js";
 import { alertingOfLetters } from "./alerts.js";
 import { claimingPackets, settlingPackets } from "./claim.js";
 import { executing } from "./executions.js";
+import { recording } from "./histories.js";
 import { joining } from "./joins.js";
 import { keying } from "./keys.js";
 import { ordering } from "./lanes.js";
@@ -32,6 +33,7 @@ export const packetContract: readonly ContractGroup[] = [
   joining,
   releasing,
   executing,
+  recording,
   lettering,
   alertingOfLetters,
   working,

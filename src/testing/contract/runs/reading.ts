@@ -33,7 +33,7 @@ async function pages(
   const found: RunRecord[] = [];
   for (let page = 1; ; page++) {
     const last = found.at(-1);
-    const next = await store.runs.list(last ? { ...query, after: { createdAt: last.createdAt, id: last.id } } : query);
+    const next = await store.runs.list(last ? { ...query, after: { at: last.createdAt, id: last.id } } : query);
     assert.ok(next.length <= query.limit);
     if (next.length === 0) return found;
     found.push(...next);
@@ -171,8 +171,8 @@ export const reading: ContractGroup = {
       const expected = [
         ...["alone", "avoid", "avoidUntil", "consumed", "crashes", "createdAt", "creator", "deadlineAt", "deaths"],
         ...["endedAt", "epoch", "fingerprint", "id", "input", "mail", "output", "owner", "parent", "retentionMs", "startedAt", "status"],
-        ...["stopAt", "trouble", "unsettled", "wakeAt", "workflow"],
-      ];
+        ...["stopAt", "trouble", "unsettled", "wakeAt", "workflow", "scope", "attributes", "errorName", "errorCode"],
+      ].sort();
       assert.deepEqual(Object.keys(run).sort(), expected);
       const { run: loaded, ...rest } = (await store.runs.load("run")) ?? assert.fail("it can be loaded");
       const exists = expectAnswer(await submit(store, startOf()), "exists").run;

@@ -18,6 +18,7 @@ import { racing } from "./races.js";
 import { reading } from "./reading.js";
 import { renewing } from "./renew.js";
 import { reopeningRuns } from "./reopen.js";
+import { searching } from "./search.js";
 import { starting } from "./start.js";
 import { suspecting } from "./suspects.js";
 import { transacting } from "./transactions.js";
@@ -49,6 +50,7 @@ export const runContract: readonly ContractGroup[] = [
   renewing,
   knowingWorkers,
   reading,
+  searching,
   streaming,
   purgingRuns,
   pausing,

@@ -142,7 +142,7 @@ export function ended(
   return { kind: "end", status, output, ...(unsettled === undefined ? {} : { unsettled }) };
 }
 
-/** The fields of a run of which no owner has died, that no worker must avoid, and that has no deadline. */
+/** The fields of a run of which no owner has died, that no worker must avoid, and that has no deadline, no labels and no error. */
 export const untried = {
   deaths: 0,
   crashes: 0,
@@ -152,6 +152,10 @@ export const untried = {
   unsettled: 0,
   deadlineAt: null,
   stopAt: null,
+  scope: "",
+  attributes: null,
+  errorName: null,
+  errorCode: null,
 } as const;
 
 /** A release as a suspect (two owners in a row have died), due at `wakeAt`. */

@@ -62,6 +62,7 @@ export class BodyWatch {
         ended = true;
       });
       const run = this.#observer.run(execution.id);
+      if (run?.journal.stops.isPaused) throw new PromiseBroken(`${what}: started while the run was paused`);
       const mine = run?.owner === execution.host.owner && run.epoch === execution.epoch;
       // A jump of the store's clock expires leases whose owners cannot know it. A transactional body may start without the lease,
       // because its commit is rejected if another worker owns the run by then.

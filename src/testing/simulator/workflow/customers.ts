@@ -23,7 +23,9 @@ const otherProgram: Program = { do: "draw" };
 export function startStarter(simulation: WorkflowSimulation, { run, otherInput, slot, startMs, waits }: StarterPlan): Customer {
   const program = otherInput ? otherProgram : run.program;
   const act = async (host: WorkflowHost) => {
-    const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store });
+    const timeoutMs = simulation.plan.stops?.timeouts.get(run.id);
+    const limit = timeoutMs === undefined ? {} : { timeoutMs };
+    const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store, ...limit });
     const stored = simulation.memory.runs.get(run.id);
     if (stored === undefined && simulation.observer.incarnation(run.id) > 0) return;
     if (stored === undefined) throw new PromiseBroken(`${run.id}: start returned a handle, but the store has no such run`);

@@ -6,6 +6,7 @@ import { type AttemptEvent, type Delivery, type Event, isDelivery, isRequest, ty
 import { resolutionIn } from "../../../workflow/journal/mail/resolution.js";
 import { PromiseBroken } from "../observer.js";
 import { afterRetry, type Noted } from "./after-retry.js";
+import { StopFacts } from "./stop-facts.js";
 
 interface StepFacts {
   /** Number of started attempts. */
@@ -56,6 +57,13 @@ interface Reopening {
   readonly force: readonly string[];
 }
 
+interface JournalFactsOptions {
+  readonly stepIdOf: (call: string) => string;
+  /** Another run has had the same hooks, so a late payload for that one may arrive. */
+  readonly sharesTokens: boolean;
+  readonly deadlineAt: () => number | null | undefined;
+}
+
 /** The state that a journal describes so far. Each new entry is checked against the earlier ones. */
 export class JournalFacts {
   readonly #run: string;
@@ -93,8 +101,10 @@ export class JournalFacts {
   hasRequests = false;
   over = false;
 
-  /** `sharesTokens`: another run has had the same hooks, so a late payload for that one may arrive. */
-  constructor(run: string, { stepIdOf, sharesTokens }: { readonly stepIdOf: (call: string) => string; readonly sharesTokens: boolean }) {
+  readonly stops: StopFacts;
+
+  constructor(run: string, { stepIdOf, sharesTokens, deadlineAt }: JournalFactsOptions) {
+    this.stops = new StopFacts({ deadlineAt, broken: (what) => this.#broken(what) });
     this.#run = run;
     this.#stepIdOf = stepIdOf;
     this.#sharesTokens = sharesTokens;
@@ -153,6 +163,7 @@ export class JournalFacts {
     const wasCopying = this.#isCopying;
     this.#isCopying = true;
     this.#noted = [];
+    this.stops.reset(retry.mail ?? 0);
     for (const each of kept) this.#note(each, { mail: [], now: 0, hasEndedAs: () => true });
     this.#isCopying = wasCopying;
     return dropped;
@@ -163,11 +174,12 @@ export class JournalFacts {
     return [...this.#hooks.values()].flatMap(({ open, token }) => (open ? [token] : []));
   }
 
-  #note(noted: Noted, context: Pick<EntryContext, "mail" | "now" | "hasEndedAs">): void {
+  #note(noted: Noted, context: Pick<EntryContext, "mail" | "now" | "hasEndedAs"> & { readonly resumes?: boolean }): void {
     const { event, entry, consumedBefore } = noted;
     this.#noted.push(noted);
     this.hasRequests ||= isRequest(event);
     if (isDelivery(event)) this.deliveries.push({ event, entry });
+    this.stops.note(event, context);
     this.#apply(event, { consumedBefore, ...context });
   }
 
@@ -181,10 +193,11 @@ export class JournalFacts {
       this.consumed = entry.consumed;
     }
     const ids = new Set(entry.children.map(({ id }) => id));
+    const context = { mail, now, hasEndedAs, resumes: events.some(({ type }) => type === "resume") };
     for (const event of events) {
       if (this.over) this.#broken(`${event.type} ${aboutOf(event)} after the end`);
       if ("id" in event && this.retired.has(event.id)) this.#broken(`${event.type} ${event.id}: a retry has dropped it after it had begun`);
-      this.#note({ event, entry: seq, consumedBefore: parkedAfter ?? consumedBefore }, { mail, now, hasEndedAs });
+      this.#note({ event, entry: seq, consumedBefore: parkedAfter ?? consumedBefore }, context);
       if (event.type === "child" && !ids.has(event.run))
         this.#broken(`child ${event.run} is in the journal, but it was not created with the entry`);
     }
@@ -211,7 +224,9 @@ export class JournalFacts {
         const sleep = this.#sleeps.get(event.id);
         this.#sleeps.delete(event.id);
         if (sleep === undefined) this.#broken(`${event.id} ended, but it was not in progress`);
-        const woken = mail.some(({ kind, seq }) => kind === "wake" && seq > (sleep?.consumedBefore ?? 0) && seq <= this.consumed);
+        const woken = mail.some(
+          (each) => endsSleep(each, event.id) && each.seq > (sleep?.consumedBefore ?? 0) && each.seq <= this.consumed,
+        );
         if (sleep && now < sleep.until && !woken) this.#broken(`${event.id} ended ${sleep.until - now} ms early`);
         return;
       }
@@ -323,6 +338,7 @@ export class JournalFacts {
     for (const { kind, about, seq, payload } of mail)
       if (kind === "resolve" && seq > this.#consumedBeforeRetry && seq <= this.consumed) this.#mustBeResolved(about, payload);
     if (this.over) return;
+    this.stops.mustBeStopped(mail, this.consumed);
     for (const [id, { got, open, after }] of this.#hooks) {
       if (!open) continue;
       const consumed = mail.filter(({ kind, about, seq }) => kind === "hook" && about === id && seq > after && seq <= this.consumed).length;
@@ -340,15 +356,12 @@ export class JournalFacts {
         this.#broken(`the resolution of ${id} attempt ${attempt} was consumed, but the outcome is still unknown`);
   }
 
-  /** A consumed wake-up of all sleeps (`payload` is null) ends every sleep of earlier entries. A wake-up of named sleeps does not. */
+  /** A consumed wake-up ends the sleeps of earlier entries that it names. */
   #mustBeAwake(consumedBefore: number, asleep: ReadonlySet<string>, mail: readonly Mail[]): void {
-    if (
-      this.over ||
-      this.#parked ||
-      !mail.some(({ kind, seq, payload }) => kind === "wake" && payload === null && seq > consumedBefore && seq <= this.consumed)
-    )
-      return;
-    for (const id of asleep) if (this.#sleeps.has(id)) this.#broken(`a wake-up was consumed, but ${id} has not ended`);
+    if (this.over || this.#parked) return;
+    const read = mail.filter(({ seq }) => seq > consumedBefore && seq <= this.consumed).filter((each) => !this.stops.isBeforeRetry(each));
+    for (const id of asleep)
+      if (this.#sleeps.has(id) && read.some((each) => endsSleep(each, id))) this.#broken(`a wake-up was consumed, but ${id} has not ended`);
   }
 
   #close(id: string): void {
@@ -360,6 +373,11 @@ export class JournalFacts {
     if (this.#isCopying) return;
     throw new PromiseBroken(`${this.#run}: ${what}`);
   }
+}
+
+/** Without a payload it is for all sleeps. */
+function endsSleep({ kind, payload }: Mail, sleep: string): boolean {
+  return kind === "wake" && (payload === null || (JSON.parse(payload) as string[]).includes(sleep));
 }
 
 function aboutOf(event: Event): string {

@@ -1,7 +1,6 @@
 import { InvalidInputError, NotKnownError, NotUnknownError, UnreachableError } from "../../../core/errors/errors.js";
 import { hasEnded } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
-import type { ActionOptions, ActionResult } from "../../../workflow/client/actions/action.js";
 import { deleteRun } from "../../../workflow/client/actions/delete-run.js";
 import { forkRun } from "../../../workflow/client/actions/fork-run.js";
 import { retryRun } from "../../../workflow/client/actions/retry-run.js";
@@ -11,25 +10,15 @@ import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../..
 import { decodeEvents } from "../../../workflow/journal/codec.js";
 import { isRequest } from "../../../workflow/journal/event.js";
 import type { Customer } from "../customer.js";
+import type { OperatorAction } from "./operator-action.js";
 import { type KnownRun, stepIdIn } from "./run-observer.js";
 import type { WorkflowSimulation } from "./simulation.js";
-
-/** One action, which may be sent several times. */
-interface Action {
-  readonly name: string;
-  readonly run: KnownRun;
-  readonly force?: readonly string[];
-  readonly send: (options: ActionOptions) => Promise<ActionResult>;
-  /** Called when the action is known to be done. */
-  readonly onDone?: () => void;
-  /** What the operator does after a refusal. */
-  readonly after?: (refusal: Error) => Action | undefined;
-}
+import { stopAction } from "./stop-actions.js";
 
 const triesMax = 4;
 
 /**
- * Operators who act at any moment: they retry, fork, resolve and delete runs in any state, send an action again with the same id when its reply was
+ * Operators who act at any moment: they retry, fork, resolve and delete runs in any state, and with `stops` they cancel, terminate, pause, resume and wake them, send an action again with the same id when its reply was
  * lost, and send one action from two processes at once, with the same id or with two.
  */
 export function startOperators(simulation: WorkflowSimulation): Customer[] {
@@ -56,7 +45,7 @@ export function startOperators(simulation: WorkflowSimulation): Customer[] {
   });
 }
 
-async function perform(simulation: WorkflowSimulation, action: Action): Promise<void> {
+async function perform(simulation: WorkflowSimulation, action: OperatorAction): Promise<void> {
   const { world, actions } = simulation;
   const { random } = world;
   const ids = [newId(simulation, action)];
@@ -73,14 +62,14 @@ async function perform(simulation: WorkflowSimulation, action: Action): Promise<
   actions.verify();
 }
 
-function newId({ actions }: WorkflowSimulation, { name, run, force }: Action): string {
+function newId({ actions }: WorkflowSimulation, { name, run, force }: OperatorAction): string {
   const id = actions.newId();
   actions.ask(id, name, run.id, force);
   return id;
 }
 
 /** Sends an action until it is answered, and returns its refusal. */
-async function persist(simulation: WorkflowSimulation, action: Action, actionId: string): Promise<Error | undefined> {
+async function persist(simulation: WorkflowSimulation, action: OperatorAction, actionId: string): Promise<Error | undefined> {
   const { world, plan, fleet, actions, observer, calm } = simulation;
   const { random } = world;
   for (let tries = 0; tries < triesMax; tries++) {
@@ -115,8 +104,8 @@ function isRefusal(error: unknown): error is Error {
   );
 }
 
-function choose(simulation: WorkflowSimulation): Action | undefined {
-  const { world, observer, memory } = simulation;
+function choose(simulation: WorkflowSimulation): OperatorAction | undefined {
+  const { world, observer, memory, plan } = simulation;
   const { random } = world;
   const runs = observer.runs();
   if (runs.length === 0) return undefined;
@@ -125,6 +114,11 @@ function choose(simulation: WorkflowSimulation): Action | undefined {
     const wanted = runs.filter(isWanted);
     return random.pick(wanted.length > 0 && random.chance(0.85) ? wanted : runs);
   };
+  if (plan.stops !== undefined && random.chance(0.6))
+    return stopAction(
+      simulation,
+      one((run) => !hasEnded(statusOf(run))),
+    );
   const failed = () => one((run) => statusOf(run) === "failed");
   switch (random.between(0, 9)) {
     case 0:
@@ -146,13 +140,17 @@ function choose(simulation: WorkflowSimulation): Action | undefined {
   }
 }
 
-function retry({ world, memory }: WorkflowSimulation, run: KnownRun): Action {
+function retry({ world, memory }: WorkflowSimulation, run: KnownRun): OperatorAction {
   const { random } = world;
   const failures = failuresOf(run);
   const named = random.chance(0.2)
     ? { steps: failures.filter(() => random.chance(0.6)).map(({ id }) => (random.chance(0.5) ? id : stepIdIn(run, id))) }
     : {};
-  const of = (more: { readonly steps?: readonly string[]; readonly force?: readonly string[]; readonly dryRun?: boolean }): Action => ({
+  const of = (more: {
+    readonly steps?: readonly string[];
+    readonly force?: readonly string[];
+    readonly dryRun?: boolean;
+  }): OperatorAction => ({
     name: "retry",
     run,
     ...(more.force ? { force: more.force } : {}),
@@ -170,7 +168,7 @@ function failuresOf({ journal }: KnownRun): { readonly id: string; readonly atte
   return journal.deliveries.flatMap(({ event }) => (event.type === "fail" && event.how !== "abandoned" ? [event] : []));
 }
 
-function resolve(simulation: WorkflowSimulation, run: KnownRun): Action | undefined {
+function resolve(simulation: WorkflowSimulation, run: KnownRun): OperatorAction | undefined {
   const { random } = simulation.world;
   const failures = failuresOf(run);
   if (failures.length === 0) return undefined;
@@ -191,7 +189,7 @@ function resolve(simulation: WorkflowSimulation, run: KnownRun): Action | undefi
   };
 }
 
-function fork(simulation: WorkflowSimulation, run: KnownRun): Action | undefined {
+function fork(simulation: WorkflowSimulation, run: KnownRun): OperatorAction | undefined {
   const { random } = simulation.world;
   const entry = run.entries.length === 0 ? undefined : random.pick(run.entries);
   if (entry === undefined) return undefined;
@@ -204,7 +202,7 @@ function fork(simulation: WorkflowSimulation, run: KnownRun): Action | undefined
   return { name: "fork", run, send: (options) => forkRun(run.id, { ...options, from, id, keys }) };
 }
 
-function remove(simulation: WorkflowSimulation, run: KnownRun): Action {
+function remove(simulation: WorkflowSimulation, run: KnownRun): OperatorAction {
   const { world, plan, play, calm } = simulation;
   const planned = plan.runs.find(({ id }) => id === run.id);
   // The id can be used again.

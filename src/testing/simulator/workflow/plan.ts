@@ -75,9 +75,17 @@ interface OperatorsPlan {
   readonly outage: { readonly name: string; readonly until: number };
 }
 
+/** Deadlines of runs, by their id; operators also cancel, terminate, pause, resume and wake runs. */
+interface StopsPlan {
+  readonly timeouts: ReadonlyMap<string, number>;
+}
+
 interface PlanOptions {
   readonly operators: boolean;
+  readonly stops: boolean;
 }
+
+const withoutOperators: PlanOptions = { operators: false, stops: false };
 
 /** What happens in the world of a seed, drawn before the world starts. */
 export interface WorkflowPlan {
@@ -99,9 +107,10 @@ export interface WorkflowPlan {
   /** A rolling deployment that never completes: the version in each slot. Both versions keep a worker, also after the faults have stopped. */
   readonly versions: readonly Version[] | undefined;
   readonly operators: OperatorsPlan | undefined;
+  readonly stops: StopsPlan | undefined;
 }
 
-export function workflowPlanOf(random: Random, options: PlanOptions = { operators: false }): WorkflowPlan {
+export function workflowPlanOf(random: Random, options: PlanOptions = withoutOperators): WorkflowPlan {
   const plan = oneVersionPlanOf(random, options);
   if (plan.slots.length === 1 || !random.chance(0.3)) return plan;
   const slots = plan.slots.map((slot, i): SlotPlan => ({ ...slot, worker: slot.worker || i === 1, incompatible: false }));
@@ -155,7 +164,13 @@ function oneVersionPlanOf(random: Random, options: PlanOptions): WorkflowPlan {
     jumps: random.chance(0.3),
     versions: undefined,
     operators: options.operators ? operatorsOf(random, leaseMs) : undefined,
+    stops: options.stops ? stopsOf(random, leaseMs, runs) : undefined,
   };
+}
+
+function stopsOf(random: Random, leaseMs: number, runs: readonly RunPlan[]): StopsPlan {
+  const limited = runs.filter(() => random.chance(0.4));
+  return { timeouts: new Map(limited.map(({ id }) => [id, random.between(1, leaseMs * random.pick([3, 20, 60]))])) };
 }
 
 function operatorsOf(random: Random, leaseMs: number): OperatorsPlan {

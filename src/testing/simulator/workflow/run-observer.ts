@@ -260,6 +260,7 @@ export class RunObserver extends Witness {
       journal: new JournalFacts(id, {
         stepIdOf: (call) => stepIdIn({ id, origin }, call),
         sharesTokens: origin !== undefined || this.incarnation(id) > 0,
+        deadlineAt: () => this.#options.memory.runs.get(id)?.deadlineAt,
       }),
       mailKeys: new Set(),
       owners: new Map(first ? [[1, { owner: first.owner, entries: 0 }]] : []),
@@ -364,6 +365,7 @@ export class RunObserver extends Witness {
       run.ended = true;
       run.ends.push({ status: then.status, output: then.output });
       run.journal.mustHaveUnsettled(then.unsettled ?? 0);
+      if (this.#options.memory.runs.get(run.id)?.owner !== null) throw new PromiseBroken(`${run.id}: has ended, but still has an owner`);
       const parent = run.parent === null ? undefined : this.#runs.get(run.parent);
       if (parent) wake(parent);
     }

@@ -1,3 +1,4 @@
+import { InvalidInputError } from "../../../core/errors/errors.js";
 import type { RunBackend } from "../../../core/runs/operation.js";
 import { hasEnded, type RunRecord } from "../../../core/runs/run.js";
 import { createStore } from "../../../core/store/create-store.js";
@@ -16,7 +17,7 @@ import { BodyWatch } from "./body-watch.js";
 import { startMeddler, startResumer, startStarter, startWatcher } from "./customers.js";
 import { WorkflowFleet } from "./fleet.js";
 import { startOperators } from "./operators.js";
-import { workflowPlanOf } from "./plan.js";
+import { type WorkflowPlan, workflowPlanOf } from "./plan.js";
 import { Refusals, refusalPlanOf } from "./refusals.js";
 import { startResolver } from "./resolver.js";
 import type { Storm } from "./run-faults.js";
@@ -39,6 +40,8 @@ export interface WorkflowSimulationOptions {
   readonly replayCheck?: boolean;
   /** Whether operators retry, fork, resolve and delete runs. The world of a seed is another one with them. Default false. */
   readonly operators?: boolean;
+  /** With `operators`: whether they also cancel, terminate, pause, resume and wake runs, and runs have deadlines. Default false. */
+  readonly stops?: boolean;
 }
 
 /** What happened in the world of one seed, as {@link simulateWorkflows} returns it. */
@@ -100,7 +103,7 @@ export async function simulateWorkflows(seed: number, options: WorkflowSimulatio
     if (!ended) throw new PromiseBroken(`still open after ${eventsMax} events: ${describeOpen(simulation, customers)}`);
     await verify(simulation);
   } catch (error) {
-    throw new SimulationFailure(seed, error as Error, observer.trace, plan.operators ? "--workflows --operators" : "--workflows");
+    throw new SimulationFailure(seed, error as Error, observer.trace, flagsOf(plan));
   } finally {
     trouble.stop();
   }
@@ -128,12 +131,14 @@ function prepare(
     engine = (runs) => runs,
     replayCheck = false,
     operators = false,
+    stops = false,
   }: WorkflowSimulationOptions,
 ): WorkflowSimulation {
+  if (stops && !operators) throw new InvalidInputError("stops", "needs operators: true, because operators stop the runs");
   const random = new Random(seed);
   const world = new World(random);
   const refusalPlan = operators ? undefined : refusalPlanOf(new Random(seed ^ refusalSalt));
-  const drawn = workflowPlanOf(random, { operators });
+  const drawn = workflowPlanOf(random, { operators, stops });
   const plan = refusalPlan?.calm ? { ...drawn, stormMs: 0 } : drawn;
   const ledger = createMemoryLedger(() => Math.floor(world.now() + fleet.ahead));
   const { runs: memory, now } = ledger;
@@ -168,6 +173,10 @@ function prepare(
   });
   const calm = createStore(server, { clock: new SimulatedProcess(world, 0).clock, purgeEveryMs: 0 });
   return { world, plan, storm, memory, rows, observer, fleet, effects, refusals, watch, play, resolutions: new Map(), actions, calm };
+}
+
+function flagsOf({ operators, stops }: WorkflowPlan): string {
+  return `--workflows${operators ? " --operators" : ""}${stops ? " --stops" : ""}`;
 }
 
 /** The run has ended, and no step has an unknown outcome. */

@@ -85,8 +85,11 @@ function checkRows({ rows }: WorkflowSimulation, known: KnownRun): void {
   }
 }
 
-/** The stream has, in order and once: of a completed step the chunks of its last attempt, and of the workflow code one chunk for each write. */
-function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: KnownRun): void {
+/**
+ * The stream has, in order and once: of a completed step the chunks of its last attempt, of a step that a retry has forgotten nothing, and of the workflow code
+ * one chunk for each write.
+ */
+function checkStream({ memory }: WorkflowSimulation, { id: run, entries, journal }: KnownRun): void {
   const kept = memory.chunks.read({
     run,
     stream: simulatedStream,
@@ -100,15 +103,14 @@ function checkStream({ memory }: WorkflowSimulation, { id: run, entries }: Known
     const due = Array.from({ length: count }, (_, i) => `${attempt}/${i}`);
     if (`${seen}` !== `${due}`) throw new PromiseBroken(`${run} ${by}: the stream has the chunks [${seen}], expected [${due}]`);
   };
-  const own = entries.flatMap(({ by, events }, i) => (by === "operator" && i === 0 ? [] : decodeEvents(events)));
-  for (const event of own)
+  for (const id of journal.retired.keys()) if (id.startsWith("streaming#")) check(id, 0, 0);
+  const counted = eventsThatCount(entries);
+  for (const event of counted)
     if (event.type === "done" && event.id.startsWith("streaming#") && event.how === undefined && event.value !== "null")
       check(event.id, event.attempt, (decode(event.value) as { chunks: number }).chunks);
   const isWrite = ({ type }: Event) => type === "write";
   const chunksOfCode = chunks.filter(({ by }) => by === "run").map(({ i }) => i);
-  const writes = eventsThatCount(entries)
-    .filter(isWrite)
-    .map((event) => Number(("id" in event ? event.id : "").split("#")[1]));
+  const writes = counted.filter(isWrite).map((event) => Number(("id" in event ? event.id : "").split("#")[1]));
   if (`${chunksOfCode}` !== `${writes}`)
     throw new PromiseBroken(`${run}: the stream has the chunks [${chunksOfCode}] of the code, expected [${writes}]`);
 }

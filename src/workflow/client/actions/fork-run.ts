@@ -9,7 +9,9 @@ import { ActionRefusedError, RunNotFoundError } from "../../define/errors.js";
 import { loadAside, withInputAside, withLongValues, withoutLongValues } from "../../journal/aside.js";
 import { decodeEvents, encodeEvents } from "../../journal/codec.js";
 import type { Event } from "../../journal/event.js";
+import { attributesAfter } from "../../journal/history/attributes.js";
 import { readLineage } from "../../journal/history/lineage.js";
+import { withoutRetried } from "../../journal/history/retries.js";
 import { planFork, positionOf } from "../../journal/plans/fork-plan.js";
 import { readingStore } from "../../process/ambient-store.js";
 import { readEntries } from "../read-journal.js";
@@ -65,8 +67,9 @@ async function fork(store: Store, runId: string, options: ForkOptions & Required
   const { from, id, keys } = options;
   const run = await store.runs.read(runId);
   if (run === undefined) throw new RunNotFoundError(runId);
-  const { events, executedBy } = await copyBefore(store, run, from);
-  const start = await startOf(store, run, { id, events, executedBy, at: await timeOf(store), sameKeys: keys === "same" });
+  const copy = await copyBefore(store, run, from);
+  const { events } = copy;
+  const start = await startOf(store, run, { id, ...copy, at: await timeOf(store), sameKeys: keys === "same" });
   // The store checks it again; here for a dry run.
   if ((await store.runs.read(id)) !== undefined) throw new ActionRefusedError(runId, "exists", `a run with the id "${id}" exists`);
   const answer: Answer = { forkId: id, copied: events.length };
@@ -87,9 +90,11 @@ type Answer = Pick<ForkResult, "forkId" | "copied">;
 interface Beginning {
   readonly events: readonly Event[];
   readonly executedBy: string;
+  /** The attributes that the run had after these events. */
+  readonly attributes: string | null;
 }
 
-async function copyBefore(store: Store, { id }: RunRecord, from: ForkOptions["from"]): Promise<Beginning> {
+async function copyBefore(store: Store, { id, attributes: stored }: RunRecord, from: ForkOptions["from"]): Promise<Beginning> {
   const entries = (await readEntries(store, id)).map(({ seq, events }) => ({ seq, events: decodeEvents(events) }));
   const all = entries.flatMap(({ events }) => events);
   const lineage = await readLineage(store, id);
@@ -105,7 +110,9 @@ async function copyBefore(store: Store, { id }: RunRecord, from: ForkOptions["fr
   if ("because" in copy) throw new ActionRefusedError(id, copy.because, whyNot(copy), "ids" in copy ? copy.ids : []);
   // In a fork, what comes before this event is itself a copy: its UUIDs, random numbers and step ids derive from that run.
   const fork = all.slice(position).find((event) => event.type === "fork");
-  return { events: await withLongValues(store, id, copy), executedBy: fork?.run ?? id };
+  const before = withoutRetried(all.slice(0, position));
+  const attributes = attributesAfter({ events: withoutRetried(all), before }, stored) ?? null;
+  return { events: await withLongValues(store, id, copy), executedBy: fork?.run ?? id, attributes };
 }
 
 function callNamed(events: readonly Event[], name: string, stepIdOf: (call: string) => string): string {
@@ -135,11 +142,15 @@ interface Copy extends Beginning {
 }
 
 /** A start with a first entry, and without an owner: any worker claims the run. */
-async function startOf(store: Store, run: RunRecord, { id, events, executedBy, at, sameKeys }: Copy): Promise<StartRun> {
+async function startOf(store: Store, run: RunRecord, { id, events, executedBy, attributes, at, sameKeys }: Copy): Promise<StartRun> {
   const input = await loadAside(store, run.id, run.input);
   const { workflow, fingerprint, retentionMs } = run;
   const start = withInputAside(
-    { verb: "start", id, workflow, input, fingerprint, parent: null, creator: newOwner(), retentionMs, first: null },
+    {
+      ...{ verb: "start", id, workflow, input, fingerprint, parent: null, creator: newOwner(), retentionMs, first: null },
+      ...(run.scope === "" ? {} : { scope: run.scope }),
+      ...(attributes === null ? {} : { attributes }),
+    },
     store.asideBytes,
   );
   // The step ids of the original need the entry, even if nothing is copied.

@@ -8,7 +8,9 @@ import { plainWebhookRecord, storedAs } from "../../hooks/webhook.js";
 import { withoutLongValues } from "../../journal/aside.js";
 import { decodeEvents, encodeEvents } from "../../journal/codec.js";
 import type { Event } from "../../journal/event.js";
+import { attributesAfter } from "../../journal/history/attributes.js";
 import { readLineage } from "../../journal/history/lineage.js";
+import { withoutRetried } from "../../journal/history/retries.js";
 import { cleanupMsDefault } from "../../journal/mail/cancel-request.js";
 import { type OpenHook, planRetry, type RetryPlan, type RetryRefusal } from "../../journal/plans/retry-plan.js";
 import { readEntries } from "../read-journal.js";
@@ -83,6 +85,9 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
   const written = [...aside, ...plan.voids];
   const chunks: { chunks?: readonly Chunk[] } = written.length > 0 ? { chunks: written } : {};
   const forget = plan.children.map(childKey);
+  const before = withoutRetried([...events, plan.retry]);
+  const attributes = attributesAfter({ events: withoutRetried(events), before }, run.attributes);
+  const labels = attributes === undefined ? {} : { attributes };
   const earlier = retriedAt === undefined ? {} : { deadlineSetAt: retriedAt };
   const voids = plan.voidedSteps.length > 0 ? { voids: plan.voidedSteps } : {};
   return {
@@ -98,6 +103,7 @@ export function reopening(store: Store, failed: FailedRun, { at, steps, force, m
       ...chunks,
       ...voids,
       ...earlier,
+      ...labels,
     },
   };
 }

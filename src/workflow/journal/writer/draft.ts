@@ -1,6 +1,7 @@
 import type { Chunk, Voided } from "../../../core/runs/chunk.js";
 import type { Entry, HookChange, OutgoingMail, StartRun, Then } from "../../../core/runs/operation.js";
 import { storable } from "../../../core/values/storable-text.js";
+import { errorFactsOf } from "../../../core/values/stored-error.js";
 import { putAside, withoutLongValues } from "../aside.js";
 import { encodeEvents } from "../codec.js";
 import type { Delivery, Event } from "../event.js";
@@ -142,7 +143,11 @@ export class Draft {
     };
     const withMail = this.#outgoing.length > 0 ? { ...plain, outgoing: this.#outgoing } : plain;
     const withStop = this.#stopAt === undefined ? withMail : { ...withMail, stopAt: this.#stopAt };
-    const entry = this.#withChunks(withStop, aside.length === 0 ? chunks : [...aside, ...chunks]);
+    const result = events.findLast((event) => event.type === "attributes")?.result;
+    const entry = this.#withChunks(
+      result === undefined ? withStop : { ...withStop, attributes: result },
+      aside.length === 0 ? chunks : [...aside, ...chunks],
+    );
     this.discard();
     return { entry, events, chunks, starts, mail };
   }
@@ -152,11 +157,14 @@ export class Draft {
     return chunks.length > 0 ? { ...withVoids, chunks } : withVoids;
   }
 
-  /** Replaces a long output by a reference. The `end` event has already stored the value aside. */
+  /** Adds by which error the run is found, and replaces a long output by a reference. The `end` event has already stored the value aside. */
   #ended(then: Then): Then {
     if (then.kind === "release" && then.trouble !== null) return { ...then, trouble: storable(then.trouble) };
-    if (then.kind !== "end" || then.output === null || this.#hasParent) return then;
-    return { ...then, output: putAside(then.output, this.#asideBytes)?.reference ?? then.output };
+    if (then.kind !== "end" || then.output === null) return then;
+    const facts = then.status === "failed" ? errorFactsOf(then.output) : undefined;
+    const found = facts === undefined ? then : { ...then, error: { name: facts.name, code: facts.code } };
+    if (this.#hasParent) return found;
+    return { ...found, output: putAside(then.output, this.#asideBytes)?.reference ?? then.output };
   }
 
   /** Puts an entry back that was not written, except for the event `without`. */

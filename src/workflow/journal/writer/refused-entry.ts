@@ -2,7 +2,7 @@ import { shortError } from "../../../core/values/stored-error.js";
 import type { Event, EventType } from "../event.js";
 
 /** Requests that write more than their event: the store may have rejected that part. */
-const withParts: ReadonlySet<EventType> = new Set(["hook", "drop", "child", "write"]);
+const withParts: ReadonlySet<EventType> = new Set(["hook", "drop", "child", "write", "attributes"]);
 
 export interface Split {
   /** Events before the first request that may have been rejected. A journal that ends here can be replayed. */

@@ -1,3 +1,4 @@
+import { notesMax } from "../../../../core/packets/packet.js";
 import { untilWoken } from "../../../../core/packets/rules/lane.js";
 import type { QueueId } from "../../../../core/packets/rules/table.js";
 import { serverNow } from "../../ledger/read.js";
@@ -80,7 +81,7 @@ SELECT json_build_object('now', now, 'known', EXISTS (SELECT FROM $schema.worker
 };
 
 /**
- * Returns packets of workers whose lease has expired to their queues, and increments each packet's crash count. It may return only
+ * Returns packets of workers whose lease has expired to their queues, increments each packet's crash count, and notes it. It may return only
  * some of them: at most $2, and none that another transaction has locked. That is safe because the same statement removes the
  * worker's row: `settlePacket` treats a missing packet as settled only if the store knows the worker, and from here on it does not.
  * The remaining packets have an owner that is not a worker, by which the next claim finds them. $1: the worker that claims; $2:
@@ -100,7 +101,15 @@ lapsed AS (
 ), theirs AS MATERIALIZED (
   SELECT p.no FROM $schema.packets p WHERE p.owner = ANY (ARRAY(SELECT no FROM silent)) ORDER BY p.no LIMIT $2::int FOR UPDATE SKIP LOCKED
 ), freed AS (
-  UPDATE $schema.packets p SET owner = NULL, crashes = p.crashes + 1 FROM theirs t WHERE p.no = t.no RETURNING 1
+  UPDATE $schema.packets p SET owner = NULL, crashes = p.crashes + 1 FROM theirs t WHERE p.no = t.no
+  RETURNING p.no, p.execution, p.queue, p.attempt
+), noted AS (
+  INSERT INTO $schema.notes (execution, at, kind, queue, packet, about)
+  SELECT a.execution, now, 'crashed', a.queue, a.no, a.attempt::text FROM clock, (
+    SELECT f.*, row_number() OVER (PARTITION BY f.execution ORDER BY f.no)
+      + (SELECT count(*) FROM $schema.notes n WHERE n.execution = f.execution) AS nth
+    FROM freed f WHERE EXISTS (SELECT FROM $schema.executions e WHERE e.no = f.execution)) a
+  WHERE a.nth <= ${notesMax} ORDER BY a.no
 )
 SELECT json_build_object('freed', (SELECT count(*) FROM freed), 'notified', ${notify}::text)::text AS answer`,
 };

@@ -73,7 +73,8 @@ async function tried(work: () => Promise<Answer>): Promise<Answer> {
 }
 
 /** Whether a settle sends exactly one packet, so that the open count of its execution does not change, or has no execution. */
-function isPlainSettle({ to, packets, outputs }: SettlePacket): boolean {
+function isPlainSettle({ to, packets, outputs, entry }: SettlePacket): boolean {
+  if (entry !== undefined) return false;
   if (to.kind !== "done" || to.keep || to.note !== null || outputs.length > 0 || !packets.every(isPlain)) return false;
   return packets.length === 1 || packets.every(({ execution }) => execution === null);
 }

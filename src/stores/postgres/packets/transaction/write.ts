@@ -3,6 +3,7 @@ import type { PacketChanges } from "../../../shared/loaded-packet-table.js";
 import { binaryColumns } from "../../parameters/binary-array.js";
 import { type Columns, type Scalar, unnest } from "../../parameters/columns.js";
 import { ask, type PacketConnection } from "../ask.js";
+import { entryColumns, entryValues, insertEntries } from "../deliveries.js";
 import { notify } from "../notify.js";
 import {
   changeColumns,
@@ -54,7 +55,7 @@ const numbers: Columns = [["no", "bigint"]];
 
 /**
  * Writes all changes in one statement, with a data-modifying part for each kind of change. No row is in two of them. The parts form
- * three groups, so that there are few different statements to plan. Throws `Overtaken` if a row that must exist does not:
+ * groups, so that there are few different statements to plan. Throws `Overtaken` if a row that must exist does not:
  * the transaction must be rolled back.
  */
 export async function write(connection: PacketConnection, changes: PacketChanges, claim?: number): Promise<void> {
@@ -88,7 +89,7 @@ function concernsOthers({ inserted, changed, ended }: PacketChanges): boolean {
 }
 
 function groupsOf(changes: PacketChanges, claim: number | undefined): Record<string, Part[]> {
-  const { removed, inserted, changed, begun, executions, ended, notes, records, past } = changes;
+  const { removed, inserted, changed, begun, executions, ended, notes, entries, records, past } = changes;
   const made = records.filter(({ was }) => was === 0);
   const again = records.filter(({ was }) => was !== 0);
   const moving: Columns = claim === undefined ? changeColumns : [...changeColumns, ["claim", "bigint"]];
@@ -147,7 +148,10 @@ function groupsOf(changes: PacketChanges, claim: number | undefined): Record<str
       write: (rows) => insert("attempts", pastColumns, rows),
     },
   ];
-  return { packets, counts, keys };
+  const history: Part[] = [
+    { ...{ name: "entered", columns: entryColumns, any: true }, rows: entries.map(entryValues), write: insertEntries },
+  ];
+  return { packets, counts, keys, history };
 }
 
 function insert(table: string, columns: Columns, rows: string, enumerated?: string): string {
