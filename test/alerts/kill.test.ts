@@ -21,14 +21,14 @@ const deaths: readonly (readonly [dieAt: string, callsMax: number])[] = [
   ["after add", 1],
   ["before save", 2],
   ["after save", 2],
-  ["before send", 1],
   ["after send", 2],
+  ["before send", 1],
   ["before settle", 2],
   ["after settle", 2],
 ];
 
 onStores("alerts of a process that is killed", durableStores, (test) => {
-  for (const [dieAt, callsMax] of sample(deaths, 2))
+  for (const [dieAt, callsMax] of sample(deaths, 3))
     test(`"${dieAt}": the next process sends the alerts that are missing, with the same ids`, async ({ scene }) => {
       const { url: serverUrl, effects, close } = await serveEffects({ honoursKeys: true });
       scene.onEnd(close);
