@@ -260,12 +260,16 @@ describe("the pages", () => {
 
   test("document every export, option, route, problem and error of the HTTP API", () => {
     const { errors, warnings } = sourceCodes((file) => file.startsWith("server/"));
-    const page = textOf("docs/reference/server.md");
-    const problems = textOf("src/server/problem.ts").split("const problems = {")[1]?.split("} as const")[0] ?? "";
+    const page = textOf("docs/reference/server.md") + textOf("docs/reference/api.md");
+    const problemsOf = (file: string) => textOf(file).split("const problems = {")[1]?.split("} as const")[0] ?? "";
+    const problems = problemsOf("src/server/problem.ts") + problemsOf("src/server/api/problems.ts");
     const said = [
       ...exportsOf("src/exports/server.ts"),
       ...membersOf("src/server/options.ts", "AppOptions"),
       ...membersOf("src/server/serve.ts", "ServeOptions"),
+      ...membersOf("src/server/serve.ts", "ServeStoreOptions"),
+      ...membersOf("src/server/api/options.ts", "ApiOptions"),
+      ...membersOf("src/server/api/caller.ts", "ApiCaller"),
       ...[...problems.matchAll(/^ {2}"?([\w-]+)"?: \[/gm)].map(([, name = ""]) => name),
       ...errors,
       ...warnings,
