@@ -138,6 +138,21 @@ describe("the pages", () => {
     expect([...new Set(said)].filter((name) => !isSaid(name) && !page.includes(`## ${name}`))).toEqual([]);
   });
 
+  test("document every export, option, member and error of alerts", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("alerts/"));
+    const page = textOf("docs/reference/alerts.md");
+    const said = [
+      ...exportsOf("src/exports/alerts.ts"),
+      ...["AlertOptions", "AlertWebhook", "AlertContext"].flatMap((name) => membersOf("src/alerts/options.ts", name)),
+      ...membersOf("src/alerts/alert.ts", "RunAlert"),
+      ...membersOf("src/alerts/alerts.ts", "Alerts"),
+      ...["WEBHOOK_UNREACHABLE", "WEBHOOK_STATUS", "WEBHOOK_REFUSED"],
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(30);
+    expect(said.filter((name) => !page.includes(`\`${name}`) && !page.includes(`${name} `) && !page.includes(`${name} }\``))).toEqual([]);
+  });
+
   test("document every export, option, error and warning of remote nodes", () => {
     const codes = sourceCodes((file) => file.startsWith("graph/remote/"));
     const page = textOf("docs/reference/remote-nodes.md");
