@@ -75,6 +75,8 @@ const execution = {
   duplicates: number,
   dead: number,
   createdAt: instant,
+  scope: text,
+  attributes: { type: "object" },
 };
 const executionMore = { key: text, endedAt: instant };
 
