@@ -26,6 +26,8 @@ interface Arrival {
    */
   readonly take: () => readonly DeliveryRecord[];
   readonly mail: number | undefined;
+  /** False: neither this arrival nor a later one is taken yet. */
+  readonly isReady?: (() => boolean) | undefined;
   /** It comes from a body, and would be lost if it were not recorded: mail is kept, timers fire again, and polls are repeated. */
   readonly isFromBody: boolean;
 }
@@ -53,8 +55,8 @@ export class Arrivals {
   }
 
   /** Adds an arrival whose deliveries are decided when it is processed. `take` may record other events. */
-  decide(take: Arrival["take"], mail?: number): void {
-    this.#add({ take, mail, isFromBody: false });
+  decide(take: Arrival["take"], mail?: number, isReady?: Arrival["isReady"]): void {
+    this.#add({ take, mail, isReady, isFromBody: false });
   }
 
   #add(arrival: Arrival): void {
@@ -90,6 +92,7 @@ export class Arrivals {
   }
 
   #takeNext(): boolean {
+    if (this.#coming[0]?.isReady?.() === false) return false;
     const next = this.#coming.shift();
     if (next === undefined) return false;
     const { ending } = this.#run;

@@ -8,7 +8,11 @@ interface PausableRun {
   readonly replay: { resume(): void };
   readonly mailbox: { readonly heard: number; hasLaterConsumed(seq: number): boolean };
   readonly calls: { withhold(): void; startWithheld(): void };
-  readonly arrivals: { decide(take: () => readonly [], mail: number): void; add(delivery: null, mail: number): void };
+  readonly arrivals: {
+    decide(take: () => readonly [], mail: number, isReady: () => boolean): void;
+    add(delivery: null, mail: number): void;
+  };
+  readonly writer: { readonly busy: boolean; readonly hasStarts: boolean };
   now(): number;
   record(event: Event): void;
   fireTimers(): void;
@@ -41,18 +45,29 @@ export class Pausing {
     return { kind: "release", wakeAt: stopping.nextAt ?? null, status: "paused", trouble, seen: mailbox.heard };
   }
 
-  /** Takes effect in its turn, after what has arrived before. A run that is being cancelled or has returned is not paused. */
+  /**
+   * Takes effect in its turn, after what has arrived before, and after the bodies have begun whose attempts are journaled: otherwise one of them would begin in the
+   * pause, when its worker has renewed its lease.
+   */
   request(mail: number): void {
-    this.#run.arrivals.decide(() => {
-      const { stopping, ending, calls, mailbox } = this.#run;
-      if (this.#isPaused || mail < this.#endedBy || stopping.isStopping || ending.over) return [];
-      this.#isPaused = true;
-      calls.withhold();
-      this.#isMailSetAside = mailbox.hasLaterConsumed(mail);
-      if (this.#isMailSetAside) this.#run.record({ type: "park", at: this.#run.now(), mail });
-      this.#run.record({ type: "pause", at: this.#run.now() });
-      return [];
-    }, mail);
+    const { arrivals, writer } = this.#run;
+    arrivals.decide(
+      () => this.#begin(mail),
+      mail,
+      () => !writer.busy && !writer.hasStarts,
+    );
+  }
+
+  /** A run that is being cancelled or has returned is not paused. */
+  #begin(mail: number): readonly [] {
+    const { stopping, ending, calls, mailbox } = this.#run;
+    if (this.#isPaused || mail < this.#endedBy || stopping.isStopping || ending.over) return [];
+    this.#isPaused = true;
+    calls.withhold();
+    this.#isMailSetAside = mailbox.hasLaterConsumed(mail);
+    if (this.#isMailSetAside) this.#run.record({ type: "park", at: this.#run.now(), mail });
+    this.#run.record({ type: "pause", at: this.#run.now() });
+    return [];
   }
 
   /** Takes effect at once: mail that arrived during the pause is read after it. */

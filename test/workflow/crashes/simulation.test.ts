@@ -72,6 +72,27 @@ describe("the workflow engine with operators, simulated", () => {
   });
 });
 
+/** The same, of seeds in which operators also stop runs, which have deadlines. */
+const keptWithStops: readonly number[] = [3, 754, 759, 1042, 1754];
+const seedsWithStops = Number(process.env["ONCEFLOW_SEEDS"] ?? effort({ quick: 40, full: 400 }));
+
+describe("the workflow engine with operators who stop runs, simulated", () => {
+  test(`keeps its promises in ${seedsWithStops} seeds`, { timeout: 600_000 }, async () => {
+    const total = { actions: 0, refusals: 0 };
+    for (const seed of [...keptWithStops, ...Array.from({ length: seedsWithStops }, (_, i) => i + 1)]) {
+      const report = await simulateWorkflows(seed, { operators: true, stops: true });
+      total.actions += report.actions;
+      total.refusals += report.refusals;
+    }
+    expect(total.actions).toBeGreaterThan(seedsWithStops * 2);
+    expect(total.refusals).toBeGreaterThan(seedsWithStops * 2);
+  });
+
+  test("needs operators", async () => {
+    await expect(simulateWorkflows(1, { stops: true })).rejects.toMatchObject({ code: "INVALID_INPUT", field: "stops" });
+  });
+});
+
 describe("replayJournal", () => {
   test("reports whether the code ends, would continue or has diverged, and executes nothing", async () => {
     const store = await open("memory:");

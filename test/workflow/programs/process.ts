@@ -1,5 +1,5 @@
 import { open, type SqliteTx, type Tx } from "onceflow";
-import { createHook, getStepMetadata, sleep, step, type WorkerOptions, work, workflow } from "onceflow/workflow";
+import { createHook, FatalError, getStepMetadata, sleep, step, type WorkerOptions, work, workflow } from "onceflow/workflow";
 import { start } from "onceflow/workflow/api";
 import { block } from "../../programs/block.js";
 import { heartbeatThreadReady } from "../../programs/heartbeat-thread-ready.js";
@@ -13,6 +13,8 @@ export interface Part {
   readonly providerUrl?: string;
   /** Kills itself around the commit of the first `step.tx`. */
   readonly dies?: "before commit" | "after commit";
+  /** Its step `check` fails for good. */
+  readonly fails?: boolean;
 }
 
 export type Command =
@@ -69,6 +71,10 @@ const hold = step("hold", async () => {
   return `attempt ${attempt}`;
 });
 
+const check = step("check", async () => {
+  if (part.fails) throw new FatalError("out of stock");
+});
+
 /** Blocks the event loop for `ms`. */
 const compute = step("compute", async (ms: number) => {
   const { stepId, attempt } = getStepMetadata();
@@ -93,6 +99,11 @@ const workflows = {
   charge: workflow("process charge", async () => await call()),
   held: workflow("process held", async () => await hold()),
   computed: workflow("process computed", async (ms: number) => await compute(ms)),
+  shipped: workflow("process shipped", async () => {
+    await hold();
+    await check();
+    return await call();
+  }),
   booked: workflow("process booked", async (table: string) => await book(table)),
   waiting: workflow("process waiting", async (token: string) => await createHook<string>({ token })),
   either: workflow("process either", async (token: string, ms: number) => {

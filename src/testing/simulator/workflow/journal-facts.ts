@@ -204,7 +204,7 @@ export class JournalFacts {
     if (this.over !== (entry.then.kind === "end") && events.length > 0)
       this.#broken("the journal and the status of the run disagree about its end");
     this.#checkMail(mail);
-    this.#mustBeAwake(consumedBefore, asleep, mail);
+    this.#mustBeAwake(consumedBefore, asleep, { mail, now });
   }
 
   #apply(
@@ -356,12 +356,13 @@ export class JournalFacts {
         this.#broken(`the resolution of ${id} attempt ${attempt} was consumed, but the outcome is still unknown`);
   }
 
-  /** A consumed wake-up ends the sleeps of earlier entries that it names. */
-  #mustBeAwake(consumedBefore: number, asleep: ReadonlySet<string>, mail: readonly Mail[]): void {
+  /** A consumed wake-up ends the sleeps of earlier entries that it names, except those whose time has come: a pause may begin before the code gets their end. */
+  #mustBeAwake(consumedBefore: number, asleep: ReadonlySet<string>, { mail, now }: Pick<EntryContext, "mail" | "now">): void {
     if (this.over || this.#parked) return;
     const read = mail.filter(({ seq }) => seq > consumedBefore && seq <= this.consumed).filter((each) => !this.stops.isBeforeRetry(each));
     for (const id of asleep)
-      if (this.#sleeps.has(id) && read.some((each) => endsSleep(each, id))) this.#broken(`a wake-up was consumed, but ${id} has not ended`);
+      if ((this.#sleeps.get(id)?.until ?? 0) > now && read.some((each) => endsSleep(each, id)))
+        this.#broken(`a wake-up was consumed, but ${id} has not ended`);
   }
 
   #close(id: string): void {

@@ -101,6 +101,11 @@ export class RunWriter {
     return this.#busy;
   }
 
+  /** Bodies of committed attempts have not begun: the lease must be renewed first. */
+  get hasStarts(): boolean {
+    return this.#starts.length > 0;
+  }
+
   get inTransaction(): boolean {
     return this.#inTransaction;
   }
@@ -300,6 +305,7 @@ export class RunWriter {
     const { host } = this.#author;
     if (host.store.clock.now() - this.#heldAt >= host.leaseMs - storeStepMs) return host.renew();
     for (const start of this.#starts.splice(0)) start();
+    this.#author.touch();
   }
 
   /**
