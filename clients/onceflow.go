@@ -965,6 +965,9 @@ func (c *Client) post(ctx context.Context, path string, body map[string]any, lim
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
+		if certificate := new(tls.CertificateVerificationError); errors.As(err, &certificate) {
+			return nil, &Error{Code: "SERVER_REFUSED", Message: c.url + ": the certificate of the server is not trusted (TLS)"}
+		}
 		var operation *net.OpError
 		isDial := errors.As(err, &operation) && operation.Op == "dial"
 		return nil, &passing{text: c.url + ": " + whyOf(err), wasSent: !isDial}
@@ -1002,10 +1005,6 @@ func whyOf(err error) string {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || (errors.As(err, &timeout) && timeout.Timeout()) {
 		return "no answer within the time limit"
-	}
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
-		return "the certificate of the server is not trusted"
 	}
 	var operation *net.OpError
 	if errors.As(err, &operation) && operation.Op == "dial" {

@@ -855,7 +855,8 @@ class _Api:
         except (OSError, http.client.HTTPException) as error:
             why = f"no answer within {limit_s:.1f} s" if over.is_set() or isinstance(error, (socket.timeout, TimeoutError)) else type(error).__name__
             if isinstance(error, ssl.SSLCertVerificationError):
-                why = "the certificate of the server is not trusted"
+                message = f"{self.shown}: the certificate of the server is not trusted (ssl_context)"
+                raise ServerRefusedError(message, status=0, code="CERTIFICATE_NOT_TRUSTED") from None
             raise _Passing(f"{self.shown}: {why}", was_sent) from None
         finally:
             watch.cancel()

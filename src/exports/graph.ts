@@ -1,4 +1,5 @@
 export type { HistoryEntry } from "../core/packets/history.js";
+export type { Attributes, AttributeValue } from "../core/values/attributes.js";
 export { type Finding, findingText, type Place, type Severity } from "../graph/findings/finding.js";
 export { type FindingCode, findingCodes } from "../graph/findings/finding-codes.js";
 export { toSarif } from "../graph/findings/sarif.js";
@@ -42,7 +43,7 @@ export type { HistoryLevel, HistoryOptions } from "../graph/runtime/history/hist
 export type { PacketTrace } from "../graph/runtime/history/packet-view.js";
 export type { HistoryItem, HistoryPage, HistoryQuery, HistoryValues } from "../graph/runtime/history/read-history.js";
 export type { RecordedValue } from "../graph/runtime/history/values.js";
-export { createRuntime, type FlowInfo, type Page, type Runtime, type WaitOptions } from "../graph/runtime/runtime.js";
+export { createRuntime, type ExecutionsQuery, type FlowInfo, type Page, type Runtime, type WaitOptions } from "../graph/runtime/runtime.js";
 export type { RuntimeOptions } from "../graph/runtime/runtime-options.js";
 export type { Triggered, TriggerOptions } from "../graph/runtime/trigger.js";
 export type { Listener, RuntimeEvent } from "../graph/runtime/views/event.js";

@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -260,60 +259,6 @@ describe("generate", () => {
     );
     const broken = await onceflow(["generate", "docs", "a.yaml"], folderWith({ "a.yaml": bad }));
     expect(broken).toMatchObject({ code: 1, out: "", err: expect.stringContaining("FLOW_BAD_VALUE") as string });
-  });
-});
-
-describe("completion", () => {
-  const has = (program: string) => {
-    try {
-      execFileSync(program, ["--version"], { stdio: "ignore" });
-      return true;
-    } catch {
-      return false;
-    }
-  };
-
-  test.skipIf(!has("bash"))("bash completes commands, options and words", async () => {
-    const { out, code } = await onceflow(["completion", "bash"]);
-    expect(code).toBe(0);
-    const complete = (line: string) =>
-      execFileSync(
-        "bash",
-        ["-c", `${out}\nCOMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _onceflow; printf '%s\\n' "\${COMPREPLY[@]}"`],
-        { encoding: "utf8", cwd: folderWith({ "a b.flowdsl.yaml": odd }) },
-      )
-        .trim()
-        .split("\n");
-    expect(complete("onceflow va")).toEqual(["validate"]);
-    expect(complete("onceflow validate --allow")).toEqual(["--allow-remote"]);
-    expect(complete("onceflow generate types")).toEqual(["typescript"]);
-    expect(complete("onceflow dead-letters ret")).toEqual(["retry"]);
-    expect(complete("onceflow dead-letters retry --al")).toEqual(["--all"]);
-    expect(complete("onceflow convert a.yaml --to ''")).toEqual(["yaml", "json"]);
-    expect(complete("onceflow executions --status d")).toEqual(["dead"]);
-    expect(complete("onceflow help gen")).toEqual(["generate"]);
-    expect(complete("onceflow validate a")).toEqual(["a b.flowdsl.yaml"]);
-  });
-
-  test.each(["zsh", "fish"])("%s gets a script with every command and option", async (shell) => {
-    const { out, code } = await onceflow(["completion", shell]);
-    expect(code).toBe(0);
-    for (const word of [
-      "validate",
-      "convert",
-      "format",
-      "generate",
-      "completion",
-      "allow-remote",
-      "typescript",
-      "run",
-      "trigger",
-      "retry",
-      "keys",
-      "migrate",
-    ])
-      expect(out).toContain(word);
-    if (has(shell)) execFileSync(shell, ["-n"], { input: out });
   });
 });
 

@@ -58,18 +58,24 @@ describe.for(languages)("the client of", (language) => {
 
     test("a handler that fails: the next call runs it again, replays the failure, or gets an unknown outcome, by class and option", async () => {
       const scene = await clientScene({ language });
-      const twice = async (call: ClientCall) => (await scene.run([call, { ...call, does: "effect" }])) ?? [];
-      const [failed, again] = await twice({ key: "idempotent", does: "fail" });
-      expect(failed).toMatchObject({ error: "DECLINED", message: "the card was declined" });
-      expect(again).toMatchObject({ status: "executed", attempt: 2 });
-      const [kept, replayed] = await twice({ key: "kept", does: "fail", keepFailures: true });
-      expect(kept?.error).toBe("DECLINED");
-      expect(replayed).toMatchObject({ error: "OPERATION_FAILED", attempt: 1, message: expect.stringContaining("the card was declined") });
-      const [, unknown] = await twice({ key: "strict", does: "fail", effect: "atMostOnce" });
-      expect(unknown).toMatchObject({ error: "UNKNOWN_OUTCOME", attempt: 1, retryable: false });
+      const failing: readonly ClientCall[] = [
+        { key: "idempotent", does: "fail" },
+        { key: "kept", does: "fail", keepFailures: true },
+        { key: "strict", does: "fail", effect: "atMostOnce" },
+        { key: "refused", does: "notApplied", effect: "atMostOnce" },
+      ];
+      const lines = await scene.run(failing.flatMap((call) => [call, { ...call, does: "effect" }]));
+      expect(lines).toMatchObject([
+        { error: "DECLINED", message: "the card was declined" },
+        { status: "executed", attempt: 2 },
+        { error: "DECLINED" },
+        { error: "OPERATION_FAILED", attempt: 1, message: expect.stringContaining("the card was declined") },
+        { error: "DECLINED" },
+        { error: "UNKNOWN_OUTCOME", attempt: 1, retryable: false },
+        { error: "NOT_APPLIED" },
+        { status: "executed", attempt: 2 },
+      ]);
       expect(scene.effectsOf({ key: "strict" })).toEqual({ applied: 1, calls: 1 });
-      const [, applied] = await twice({ key: "refused", does: "notApplied", effect: "atMostOnce" });
-      expect(applied).toMatchObject({ status: "executed", attempt: 2 });
       const log = await inspect(scene.store, { key: "strict" });
       expect(log).toMatchObject({ state: "unknown", attempts: [{ verdict: "unknown" }] });
       expect(JSON.stringify(log), "the note names the error, and not its message").not.toContain("the card was declined");
@@ -114,41 +120,39 @@ describe.for(languages)("the client of", (language) => {
         "'; drop table",
         "x".repeat(512),
       ];
-      const good = await scene.run([...keys, ...keys].map((key) => ({ key, scope: "..", input: key })));
-      expect(good.map(({ status }) => status)).toEqual([...keys.map(() => "executed"), ...keys.map(() => "replayed")]);
-      for (const key of keys) expect(scene.effectsOf({ key, scope: ".." })).toEqual({ applied: 1, calls: 1 });
-      const before = scene.proxy.requests.length;
-      const refused = await scene.run(["", "a\nb", "a\r\nx-other: 1", "\u0000", "x".repeat(513), "é".repeat(257)].map((key) => ({ key })));
-      expect(refused.map(({ error }) => error)).toEqual(refused.map(() => "INVALID_INPUT"));
-      const scopes = await scene.run(["a\nb", "x".repeat(513)].map((scope) => ({ key: "k", scope })));
-      expect(scopes.map(({ error }) => error)).toEqual(["INVALID_INPUT", "INVALID_INPUT"]);
-      expect(scene.proxy.requests.length).toBe(before);
-    });
-
-    test("values that JSON cannot hold: an input is refused before a request, a result does not undo the effect", async () => {
-      const scene = await clientScene({ language, bodyBytesMax: 1024 * 1024 });
-      const [input] = await scene.run([{ key: "large", input: 2 ** 60 }]);
-      expect(input?.error).toBe("INVALID_INPUT");
-      expect(scene.proxy.requests).toEqual([]);
-      for (const does of ["notJson", "long"] as const) {
-        const call = { key: does, does, effect: "atMostOnce" } as const;
-        const [first, second] = await scene.run([call, call]);
-        expect(first).toMatchObject({ status: "executed", attempt: 1 });
-        expect(second).toMatchObject({ error: "RESULT_NOT_KEPT", attempt: 1, retryable: false });
-        expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
-      }
-    });
-
-    test("a stored null is a result", async () => {
-      const scene = await clientScene({ language });
-      const lines = await scene.run([
-        { key: "null", result: null },
-        { key: "null", result: 1 },
+      const good = [...keys, ...keys].map((key): ClientCall => ({ key, scope: "..", input: key }));
+      const bad = ["", "a\nb", "a\r\nx-other: 1", "\u0000", "x".repeat(513), "é".repeat(257)].map((key): ClientCall => ({ key }));
+      const scopes = ["a\nb", "x".repeat(513)].map((scope): ClientCall => ({ key: "k", scope }));
+      const lines = await scene.run([...good, ...bad, ...scopes]);
+      expect(lines.map(({ status, error }) => status ?? error)).toEqual([
+        ...keys.map(() => "executed"),
+        ...keys.map(() => "replayed"),
+        ...[...bad, ...scopes].map(() => "INVALID_INPUT"),
       ]);
+      for (const key of keys) expect(scene.effectsOf({ key, scope: ".." })).toEqual({ applied: 1, calls: 1 });
+      expect(scene.proxy.requests.filter((path) => path.endsWith("/begin")).length).toBe(good.length);
+    });
+
+    test("values that JSON cannot hold: an input is refused, a result does not undo the effect; null is a result", async () => {
+      const scene = await clientScene({ language, bodyBytesMax: 1024 * 1024 });
+      const calls: readonly ClientCall[] = [
+        { key: "large", input: 2 ** 60 },
+        { key: "notJson", does: "notJson", effect: "atMostOnce" },
+        { key: "long", does: "long", effect: "atMostOnce" },
+        { key: "null", result: null },
+      ];
+      const lines = await scene.run(calls.flatMap((call) => [call, call]));
       expect(lines).toMatchObject([
+        { error: "INVALID_INPUT" },
+        { error: "INVALID_INPUT" },
+        { status: "executed", attempt: 1 },
+        { error: "RESULT_NOT_KEPT", attempt: 1, retryable: false },
+        { status: "executed", attempt: 1, value: expect.stringMatching(/^x{2000000}$/) },
+        { error: "RESULT_NOT_KEPT", attempt: 1, retryable: false },
         { status: "executed", value: null },
         { status: "replayed", value: null },
       ]);
+      for (const { key } of calls) expect(scene.effectsOf({ key }).calls).toBe(key === "large" ? 0 : 1);
     });
   });
 });

@@ -19,6 +19,8 @@ export interface ClientPlan {
   readonly url: string;
   readonly token?: string;
   readonly requestMs?: number;
+  /** The certificate authority that the client trusts. */
+  readonly caFile?: string;
   /** How long a call waits for its outcome to be saved. */
   readonly saveMs?: number;
   readonly provider: string;
@@ -39,15 +41,15 @@ export interface ClientLine {
   readonly lost?: boolean;
 }
 
-/** A process of a client program. */
+/** A process of a client program, which executes the plans one after the other. */
 export class ClientProcess {
   readonly child: ChildProcess;
   /** Resolves with its lines when the process has ended. Rejects if it printed something else, or ended with an error. */
   readonly lines: Promise<readonly ClientLine[]>;
   stderr = "";
 
-  constructor(program: Extract<ClientProgram, { ok: true }>, plan: ClientPlan, onEnd: (end: () => void) => void) {
-    this.child = spawn(program.file, [...program.args, JSON.stringify(plan)], {
+  constructor(program: Extract<ClientProgram, { ok: true }>, plans: readonly ClientPlan[], onEnd: (end: () => void) => void) {
+    this.child = spawn(program.file, [...program.args, JSON.stringify(plans)], {
       env: { ...process.env, ...program.env },
       stdio: ["ignore", "pipe", "pipe"],
     });

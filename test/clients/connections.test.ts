@@ -1,11 +1,15 @@
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
+import { join } from "node:path";
+import { createServer as createTlsServer } from "node:tls";
 import { inspect } from "onceflow";
 import { cuttingProxy } from "onceflow/testing";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { isFull } from "../kit/effort.js";
+import { isFull, sample } from "../kit/effort.js";
 import { Program } from "../kit/program.js";
+import { temporaryFolder } from "../kit/temporary-folder.js";
 import { until } from "../kit/until.js";
+import { makeCertificates, openssl } from "../nodes/certificates.js";
 import { languages, titleOf } from "./languages.js";
 import { serveApi } from "./programs/serve-api.js";
 import { clientScene, token } from "./scene.js";
@@ -62,15 +66,18 @@ describe.for(languages)("the client of", (language) => {
       expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
     });
 
-    test.for([begin, settle])("the connection breaks in the middle of the reply of %s: the request is sent again", async (path) => {
-      const scene = await clientScene({ language });
-      scene.proxy.breakNext(path, "half");
-      const call = { key: "charge:order-1", effect: "atMostOnce" } as const;
-      expect(await scene.run([call])).toMatchObject([{ status: "executed", attempt: 1 }]);
-      expect(scene.proxy.requests.filter((one) => one === path).length).toBe(2);
-      expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
-      expect(await inspect(scene.store, { key: call.key })).toMatchObject({ state: "completed", attempt: 1 });
-    });
+    test.for(sample([settle, begin], 2))(
+      "the connection breaks in the middle of the reply of %s: the request is sent again",
+      async (path) => {
+        const scene = await clientScene({ language });
+        scene.proxy.breakNext(path, "half");
+        const call = { key: "charge:order-1", effect: "atMostOnce" } as const;
+        expect(await scene.run([call])).toMatchObject([{ status: "executed", attempt: 1 }]);
+        expect(scene.proxy.requests.filter((one) => one === path).length).toBe(2);
+        expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
+        expect(await inspect(scene.store, { key: call.key })).toMatchObject({ state: "completed", attempt: 1 });
+      },
+    );
 
     test("another server answers the settle, as a proxy in between does: that is not taken for a saved outcome", async () => {
       const scene = await clientScene({ language });
@@ -133,46 +140,79 @@ describe.for(languages)("the client of", (language) => {
     test("a wrong token, a missing role, hidden values and a wrong address are refused, and no message has the token", async () => {
       const scene = await clientScene({ language, roles: ["work"] });
       const key = "charge:order-1";
-      const wrong = await scene.run([{ key }], { token: "a-wrong-token" });
-      const hidden = await scene.run([{ key }, { key }]);
-      const address = await scene.run([{ key }], { url: scene.proxy.url });
-      expect([wrong, hidden, address].flat()).toMatchObject([
+      const calls = [{ key }];
+      const lines = await scene.runPlans([
+        { calls, token: "a-wrong-token" },
+        { calls: [...calls, ...calls] },
+        { calls, url: scene.proxy.url },
+      ]);
+      expect(lines).toMatchObject([
         { error: "SERVER_REFUSED", message: expect.stringContaining("401 UNAUTHORIZED") },
         { status: "executed" },
         { error: "SERVER_REFUSED", message: expect.stringContaining("values") },
         { error: "SERVER_REFUSED" },
       ]);
-      expect(JSON.stringify([wrong, hidden, address])).not.toMatch(/a-wrong-token|the-token-of-the-client/);
+      expect(JSON.stringify(lines)).not.toMatch(/a-wrong-token|the-token-of-the-client/);
     });
 
     test("the token goes to this machine or over https only, and never to the target of a redirect", async () => {
       const scene = await clientScene({ language });
       const secret = "secret-token";
-      for (const url of ["http://example.com/x", "http://127.0.0.1.example.com", "http://127.0.0.1@example.com", "http://2130706433"]) {
-        const [line] = await scene.run([{ key: "k" }], { url, token: secret });
-        expect(line, url).toMatchObject({ error: "INVALID_INPUT", message: expect.stringMatching(/url/i) });
-        expect(line?.message).not.toContain(secret);
-      }
-      const [newline] = await scene.run([{ key: "k" }], { token: `${secret}\r\nx-other: 1` });
-      expect(newline).toMatchObject({ error: "INVALID_INPUT", message: expect.stringMatching(/token/i) });
-      expect(newline?.message).not.toContain(secret);
       const received: unknown[] = [];
       const target = await otherServer((request, response) => {
         received.push(request.headers.authorization);
         response.end("{}");
       });
       const redirecting = await otherServer((_, response) => response.writeHead(307, { location: `${target}/keys/begin` }).end());
-      const [redirected] = await scene.run([{ key: "k" }], { url: redirecting });
-      expect(redirected).toMatchObject({ error: "SERVER_REFUSED", message: expect.stringContaining("307") });
+      const calls = [{ key: "k" }];
+      const urls = ["http://example.com/x", "http://127.0.0.1.example.com", "http://127.0.0.1@example.com", "http://2130706433"];
+      const lines = await scene.runPlans([
+        ...urls.map((url) => ({ calls, url, token: secret })),
+        { calls, token: `${secret}\r\nx-other: 1` },
+        { calls, url: redirecting, token: secret },
+      ]);
+      expect(lines).toMatchObject([
+        ...urls.map(() => ({ error: "INVALID_INPUT", message: expect.stringMatching(/url/i) })),
+        { error: "INVALID_INPUT", message: expect.stringMatching(/token/i) },
+        { error: "SERVER_REFUSED", message: expect.stringContaining("307") },
+      ]);
+      expect(JSON.stringify(lines)).not.toContain(secret);
       expect(received).toEqual([]);
+    });
+
+    test("over https: a server whose certificate is not trusted gets no token, and is refused at once", async ({ skip }) => {
+      if (openssl() === undefined) return skip("the program openssl is not there");
+      const scene = await clientScene({ language });
+      const folder = temporaryFolder(onTestFinished);
+      const { server: certificate } = makeCertificates(folder);
+      const server = createTlsServer(certificate, (socket) => {
+        const upstream = connect(Number(new URL(scene.proxy.url).port), "127.0.0.1");
+        socket
+          .on("error", () => {})
+          .pipe(upstream)
+          .pipe(socket);
+      });
+      await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+      onTestFinished(() => void server.close());
+      const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/onceflow`;
+      const calls = [{ key: "charge:order-1" }];
+      const lines = await scene.runPlans([
+        { url, calls },
+        { url, calls, caFile: join(folder, "ca.pem") },
+      ]);
+      expect(lines).toMatchObject([
+        { error: "SERVER_REFUSED", message: expect.stringContaining("certificate") },
+        { status: "executed", attempt: 1 },
+      ]);
+      expect(scene.proxy.requests).toEqual(["/onceflow/keys/begin", "/effects", "/onceflow/keys/settle"]);
     });
 
     test("an answer that is not the API's is refused, and is not taken for an outcome", async () => {
       const scene = await clientScene({ language });
-      for (const answer of ["<html>", "[]", "{}", '{"status":"started"}', '{"status":"replayed","state":"completed","attempt":1}']) {
-        const url = await otherServer((_, response) => response.end(answer));
-        expect(await scene.run([{ key: "k" }], { url }), answer).toMatchObject([{ error: "SERVER_REFUSED" }]);
-      }
+      const answers = ["<html>", "[]", "{}", '{"status":"started"}', '{"status":"replayed","state":"completed","attempt":1}'];
+      const urls = await Promise.all(answers.map((answer) => otherServer((_, response) => response.end(answer))));
+      const lines = await scene.runPlans(urls.map((url) => ({ url, calls: [{ key: "k" }] })));
+      expect(lines.map(({ error }) => error)).toEqual(answers.map(() => "SERVER_REFUSED"));
     });
 
     test.skipIf(!isFull).concurrent.for(["silent", "one byte at a time"])(

@@ -31,6 +31,8 @@ export interface ClientScene {
   start(calls: readonly ClientCall[], plan?: Partial<ClientPlan>): ClientProcess;
   /** Runs a client process to its end, and returns what it printed. */
   run(calls: readonly ClientCall[], plan?: Partial<ClientPlan>): Promise<readonly ClientLine[]>;
+  /** Runs several plans in one client process, one after the other. */
+  runPlans(plans: readonly (Partial<ClientPlan> & Pick<ClientPlan, "calls">)[]): Promise<readonly ClientLine[]>;
   /** How often the effect of a key was applied at the provider, and how often the provider was called. */
   effectsOf(call: Pick<ClientCall, "key" | "scope">): { readonly applied: number; readonly calls: number };
 }
@@ -48,16 +50,22 @@ export async function clientScene({ language, honoursKeys = false, roles, bodyBy
   const proxy = new HoldingProxy(api.port, provider);
   await proxy.listen();
   onTestFinished(() => proxy.close());
-  const start = (calls: readonly ClientCall[], plan: Partial<ClientPlan> = {}) =>
-    new ClientProcess(program, { url: `${proxy.url}onceflow`, token, provider: proxy.url, calls, ...plan }, onTestFinished);
+  const defaults = { url: `${proxy.url}onceflow`, token, provider: proxy.url };
+  const startPlans: (plans: Parameters<ClientScene["runPlans"]>[0]) => ClientProcess = (plans) =>
+    new ClientProcess(
+      program,
+      plans.map((plan) => ({ ...defaults, ...plan })),
+      onTestFinished,
+    );
   return {
     url,
     store,
     api,
     provider,
     proxy,
-    start,
-    run: async (calls, plan) => await start(calls, plan).lines,
+    start: (calls, plan) => startPlans([{ ...plan, calls }]),
+    run: async (calls, plan) => await startPlans([{ ...plan, calls }]).lines,
+    runPlans: async (plans) => await startPlans(plans).lines,
     effectsOf: ({ key, scope = "" }) => {
       const effectKey = effectKeyOf(scope, key);
       return { applied: provider.effects.applied(effectKey), calls: provider.effects.rawCalls(effectKey) };

@@ -17,7 +17,7 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|server)\//.test(file));
+    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|alerts|server)\//.test(file));
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -120,6 +120,20 @@ describe("the pages", () => {
     ];
     expect(said.length).toBeGreaterThan(50);
     expect(said.filter((name) => !page.includes(`\`${name}\``) && !page.includes(`\`${name}(`))).toEqual([]);
+  });
+
+  test("document every export, channel, type and member of events", () => {
+    const page = textOf("docs/reference/events.md");
+    const source = textOf("src/core/events/event.ts");
+    const channels = [...source.matchAll(/readonly "(onceflow:\w+)"/g)].map(([, name = ""]) => name);
+    const members = [...source.matchAll(/readonly (\w+):/g)].map(([, name = ""]) => name);
+    const types = [...source.matchAll(/readonly (?:type|outcome|verdict|kind): ([^;]+)/g)].flatMap(([, union = ""]) =>
+      [...union.matchAll(/"(\w+)"/g)].map(([, name = ""]) => name),
+    );
+    expect(channels.length + members.length + types.length).toBeGreaterThan(80);
+    const said = [...exportsOf("src/exports/events.ts"), ...types, ...members, ...channels];
+    const isSaid = (name: string) => page.includes(`\`${name}\``) || page.includes(`\`${name}(`) || page.includes(`"${name}"`);
+    expect([...new Set(said)].filter((name) => !isSaid(name) && !page.includes(`## ${name}`))).toEqual([]);
   });
 
   test("document every export, option, error and warning of remote nodes", () => {
@@ -231,12 +245,16 @@ describe("the pages", () => {
 
   test("document every export, option, route, problem and error of the HTTP API", () => {
     const { errors, warnings } = sourceCodes((file) => file.startsWith("server/"));
-    const page = textOf("docs/reference/server.md");
-    const problems = textOf("src/server/problem.ts").split("const problems = {")[1]?.split("} as const")[0] ?? "";
+    const page = textOf("docs/reference/server.md") + textOf("docs/reference/api.md");
+    const problemsOf = (file: string) => textOf(file).split("const problems = {")[1]?.split("} as const")[0] ?? "";
+    const problems = problemsOf("src/server/problem.ts") + problemsOf("src/server/api/problems.ts");
     const said = [
       ...exportsOf("src/exports/server.ts"),
       ...membersOf("src/server/options.ts", "AppOptions"),
       ...membersOf("src/server/serve.ts", "ServeOptions"),
+      ...membersOf("src/server/serve.ts", "ServeStoreOptions"),
+      ...membersOf("src/server/api/options.ts", "ApiOptions"),
+      ...membersOf("src/server/api/caller.ts", "ApiCaller"),
       ...[...problems.matchAll(/^ {2}"?([\w-]+)"?: \[/gm)].map(([, name = ""]) => name),
       ...errors,
       ...warnings,

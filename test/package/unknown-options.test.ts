@@ -3,7 +3,7 @@ import { Flow } from "onceflow/flow";
 import { idempotent, idempotentFetch, serveOperation } from "onceflow/http";
 import { createInbox } from "onceflow/inbox";
 import { createOutbox } from "onceflow/outbox";
-import { getRun, listRuns, readJournal } from "onceflow/workflow/api";
+import { getRun, listRuns, listWorkers, readJournal, runsWithoutWorker } from "onceflow/workflow/api";
 import { expect } from "vitest";
 import { oneEdge } from "../graph/documents.js";
 import { running } from "../graph/runtimes.js";
@@ -26,6 +26,8 @@ const calls: Readonly<Record<string, (store: Store) => unknown>> = {
   "purge: befor": (store) => purge(store, misspelt("befor")),
   "flow: key": () => new Flow("f").step("s", () => ({})).run({}, misspelt("keey")),
   "getRun: stor": (store) => getRun("r", misspelt("stor", { store })),
+  "listWorkers: limt": (store) => listWorkers(misspelt("limt", { store })),
+  "runsWithoutWorker: cursr": (store) => runsWithoutWorker(misspelt("cursr", { store })),
   "listRuns: stat": (store) => listRuns(misspelt("stat", { store })),
   "readJournal: afterr": (store) => readJournal("r", misspelt("afterr", { store })),
   "idempotent: scop": (store) => idempotent(() => new Response(), misspelt("scop", { store, scope: () => "" })),

@@ -17,13 +17,16 @@ export function addCompletion(program: Command): void {
 /** Collects what the shell can complete for one command. Hidden (deprecated) subcommands are left out. */
 function completedOf(command: Command): Completed {
   const visible = new Set(command.createHelp().visibleCommands(command));
-  const subcommands = command.commands.filter((one) => visible.has(one));
-  const options = [command, ...subcommands].flatMap((one) => one.options);
   return {
     name: command.name(),
-    description: command.description().replace(/[^\w ,.;:-]/g, ""),
-    options: [...new Set(options.flatMap(({ long }) => long ?? [])), "--help"],
-    words: [...subcommands.map((one) => one.name()), ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])],
-    choices: Object.fromEntries(options.flatMap(({ long, argChoices }) => (long && argChoices ? [[long, argChoices]] : []))),
+    description: plainText(command.description()),
+    options: command.options.flatMap(({ long, description, required, optional, argChoices }) =>
+      long ? [{ name: long, description: plainText(description), takesValue: required || optional, choices: argChoices ?? [] }] : [],
+    ),
+    words: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+    commands: command.commands.filter((one) => visible.has(one) && one.name() !== "help").map(completedOf),
   };
 }
+
+/** Without characters that have a meaning in a shell. */
+const plainText = (text: string): string => text.replace(/[^\w ,.;:-]/g, "");

@@ -1,5 +1,6 @@
 import type { RecordId } from "../ledger/record.js";
 import type { Tx } from "../store/tx.js";
+import type { Attributes } from "../values/attributes.js";
 import type { DeliveryEntry, DeliveryQuery, NewDeliveryEntry } from "./delivery-entry.js";
 import type {
   ExecutionNote,
@@ -38,6 +39,9 @@ export interface NewExecution {
   readonly key: (RecordId & Pick<PacketKey, "fingerprint" | "retentionMs">) | null;
   /** How long the execution is kept after its end. Null: forever. */
   readonly retentionMs: number | null;
+  /** Whose execution it is, and values by which it is found. Undefined: none. They are not encrypted. */
+  readonly scope?: string;
+  readonly attributes?: Attributes;
 }
 
 /** A packet to send. */
@@ -241,6 +245,10 @@ export interface PageCursor {
 export interface ExecutionQuery {
   readonly flow?: string;
   readonly status?: ExecutionStatus;
+  /** "": only executions without a scope. */
+  readonly scope?: string;
+  /** `text`: see `attributeText`. */
+  readonly attribute?: { readonly name: string; readonly text: string };
   readonly before?: PageCursor;
   readonly limit: number;
 }

@@ -1,5 +1,6 @@
 import { StoreRefusedError } from "../errors/errors.js";
 import type { RecordId } from "../ledger/record.js";
+import type { Attributes } from "../values/attributes.js";
 
 /**
  * A message of a flow graph or an outbox that waits to be delivered. Instants are milliseconds on the store's clock.
@@ -95,6 +96,9 @@ export interface ExecutionRecord {
   readonly endedAt: number | null;
   /** Encoded outputs of nodes that no edge accepts, in the order of commits; the first 100. */
   readonly outputs: readonly string[];
+  /** Absent: the execution has none. */
+  readonly scope?: string;
+  readonly attributes?: Attributes;
 }
 
 export const executionStatuses = ["running", "completed", "dead"] as const;

@@ -1,10 +1,12 @@
 import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { checkName } from "../../core/ledger/key.js";
 import { duration } from "../../core/ledger/options.js";
 import { historyOf } from "../../core/packets/history.js";
 import type { PageCursor, QueueCount } from "../../core/packets/operation.js";
 import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packets/packet.js";
 import { requirePackets, type Store } from "../../core/store/store.js";
+import { type AttributeValue, attributeText, checkAttribute } from "../../core/values/attributes.js";
 import { sleep } from "../../core/work/clock.js";
 import type { FlowPlan } from "../plan/plan.js";
 import { alertAhead } from "./alerts/alert.js";
@@ -43,6 +45,16 @@ export interface Page {
   readonly before?: string;
 }
 
+/** Which executions to list. */
+export interface ExecutionsQuery extends Page {
+  readonly flow?: string;
+  readonly status?: ExecutionStatus;
+  /** Only executions of this scope. "": only those without a scope. */
+  readonly scope?: string;
+  /** Only executions with this attribute. */
+  readonly attribute?: { readonly name: string; readonly value: AttributeValue };
+}
+
 /** A flow of the runtime, with its state in the store. */
 export interface FlowInfo {
   readonly id: string;
@@ -79,8 +91,9 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   // Subworkflow nodes trigger flows of this runtime, which does not exist before its nodes.
   let runtime: Runtime | undefined;
   const { routed, close } = await routeFlows(options, resolved, {
-    async run(flow, entry, data, key, signal) {
-      const { executionId = "" } = await (runtime as Runtime).trigger(flow, entry, data, { key });
+    async run(flow, entry, data, key, { signal, executionId: parent }) {
+      const scope = await scopeOf(store, parent);
+      const { executionId = "" } = await (runtime as Runtime).trigger(flow, entry, data, { key, scope });
       return await (runtime as Runtime).wait(executionId, { signal });
     },
   });
@@ -163,17 +176,20 @@ export class Runtime {
   }
 
   /** Lists executions, newest first, a page at a time. */
-  async executions({
-    flow,
-    status,
-    ...page
-  }: Page & { readonly flow?: string; readonly status?: ExecutionStatus } = {}): Promise<ExecutionView[]> {
+  async executions({ flow, status, scope, attribute, ...page }: ExecutionsQuery = {}): Promise<ExecutionView[]> {
     const { packets } = this.store;
-    knownOptions("executions", page, { flow: true, status: true, ...pageNames });
+    knownOptions("executions", page, { flow: true, status: true, scope: true, attribute: true, ...pageNames });
     const last = page.before === undefined ? undefined : await packets.execution(executionNo(page.before));
     if (page.before !== undefined && last === undefined) throw pageGone("execution", page.before);
     const before = last && { at: last.createdAt, no: last.no };
-    const query = { limit: limitOf(page), ...(flow !== undefined && { flow }), ...(status && { status }), ...(before && { before }) };
+    const query = {
+      limit: limitOf(page),
+      ...(flow !== undefined && { flow }),
+      ...(status && { status }),
+      ...(scope !== undefined && { scope: checkedScope(scope) }),
+      ...(attribute && { attribute: checkedAttribute(attribute) }),
+      ...(before && { before }),
+    };
     return (await packets.executions(query)).map(executionView);
   }
 
@@ -369,6 +385,24 @@ export class Runtime {
       `flow "${String(id)}" not found; flows of this runtime: ${[...this.#flows.keys()].join(", ") || "none"}`,
     );
   }
+}
+
+/** "": the execution is not stored, or has no scope. */
+async function scopeOf({ packets }: Store, id: string): Promise<string> {
+  const found = id === "" ? undefined : await packets.execution(executionNo(id));
+  return found?.scope ?? "";
+}
+
+function checkedScope(scope: string): string {
+  if (scope !== "") checkName("scope", scope);
+  return scope;
+}
+
+function checkedAttribute(attribute: NonNullable<ExecutionsQuery["attribute"]>): { readonly name: string; readonly text: string } {
+  knownOptions("attribute", attribute, { name: true, value: true });
+  const { name, value } = attribute;
+  checkAttribute("attribute", name, value);
+  return { name, text: attributeText(value) };
 }
 
 /** The payload of a lost packet is gone: a new delivery would call the node with an empty packet. */

@@ -3,13 +3,14 @@ import { knownOptions, type OptionNames } from "../../core/errors/known-options.
 import { checkName } from "../../core/ledger/key.js";
 import type { NewExecution, NewPacket, PacketAnswer, SendPackets } from "../../core/packets/operation.js";
 import { requireTransactions, type Store, type Tx } from "../../core/store/store.js";
+import { type Attributes, checkAttributes } from "../../core/values/attributes.js";
 import { afterEffect, beforeEffect } from "../../core/work/until-answered.js";
 import { keyOf, problemOf } from "./delivery/check.js";
 import { fingerprintOf, packetsFor } from "./delivery/outgoing.js";
 import { type Data, noTrace, type Trace } from "./delivery/payload.js";
 import { type CommittingSender, withoutClaims } from "./delivery/sender.js";
 import { type FlowStates, flowArchived } from "./flows/flow-states.js";
-import type { Entry, Routed } from "./flows/route.js";
+import type { Entry, Route, Routed } from "./flows/route.js";
 import type { MemoryQueues } from "./memory-edges/memory-queues.js";
 import type { ResolvedOptions } from "./runtime-options.js";
 import { triggerDirect } from "./trigger-direct.js";
@@ -24,9 +25,13 @@ export interface TriggerOptions {
   readonly traceHeaders?: Trace;
   /** An open transaction of yours: the packet is sent if, and only if, the transaction commits. */
   readonly tx?: Tx;
+  /** Whose execution it is, for example a tenant: executions are listed by it. Executions of subworkflows have the same. Default "": none. */
+  readonly scope?: string;
+  /** Names and values by which the execution is found. At most 16. They are not encrypted. */
+  readonly attributes?: Attributes;
 }
 
-const optionNames: OptionNames<TriggerOptions> = { key: true, traceHeaders: true, tx: true };
+const optionNames: OptionNames<TriggerOptions> = { key: true, traceHeaders: true, tx: true, scope: true, attributes: true };
 
 /** The result of `runtime.trigger`. */
 export interface Triggered {
@@ -72,6 +77,7 @@ export async function trigger(
   if (typeof payload !== "object" || payload === null || Array.isArray(payload))
     throw new InvalidInputError("payload", "must be an object");
   if (options.key !== undefined) checkName("key", options.key);
+  const labels = labelsOf(route, options);
   const passes = filter?.evaluate({ payload }) ?? { ok: true, value: true };
   if (!passes.ok) throw new InvalidInputError("payload", `the entry point's filter cannot be evaluated: ${passes.why}`);
   if (!passes.value) return { executionId: undefined, status: "filtered", mismatch: false };
@@ -82,10 +88,26 @@ export async function trigger(
   if (problem !== undefined) throw new InvalidInputError("payload", problem, problems);
   const key = keyOf(route, payload);
   if (!key.ok) throw new InvalidInputError("payload", key.why);
-  if (route.delivery.mode !== "direct") return await triggerDurable(context, entry, payload, options);
+  if (route.delivery.mode !== "direct") return await triggerDurable(context, entry, payload, { ...options, labels });
   const { traceHeaders: trace = noTrace, tx } = options;
   const { execution, isNew } = await triggerDirect(context, { route, payload, key: options.key, trace, tx });
   return { executionId: executionId(execution), status: isNew ? "started" : "duplicate", mismatch: false };
+}
+
+/** The members of the execution; absent if it has none. */
+type Labels = Pick<NewExecution, "scope" | "attributes">;
+
+/** A direct entry point stores no execution that could be found. */
+function labelsOf({ delivery, flow }: Route, { scope = "", attributes = {} }: TriggerOptions): Labels {
+  if (scope !== "") checkName("scope", scope);
+  checkAttributes("attributes", attributes);
+  const labels = { ...(scope !== "" && { scope }), ...(Object.keys(attributes).length > 0 && { attributes }) };
+  if (delivery.mode === "direct" && Object.keys(labels).length > 0)
+    throw new InvalidInputError(
+      Object.keys(labels)[0] as string,
+      `is not possible here: the entry point of flow "${flow.id}" is direct, so the store keeps no execution that could be found by it`,
+    );
+  return labels;
 }
 
 function entryOf({ plan, entries }: Routed, name: string | undefined): Entry {
@@ -104,7 +126,7 @@ async function triggerDurable(
   context: TriggerContext,
   { route }: Entry,
   payload: Data,
-  { key, traceHeaders = noTrace, tx }: TriggerOptions,
+  { key, traceHeaders = noTrace, tx, labels }: TriggerOptions & { readonly labels: Labels },
 ): Promise<Triggered> {
   const { store, sender, options, reporter } = context;
   const no = sender.next();
@@ -119,6 +141,7 @@ async function triggerDurable(
     key:
       key === undefined ? null : { scope: triggerScope(flow), key, fingerprint: fingerprintOf(payload), retentionMs: options.retentionMs },
     retentionMs: options.retentionMs,
+    ...labels,
   };
   const send: SendPackets = { verb: "sendPackets", worker: sender.worker, execution, packets };
   let answer: PacketAnswer;

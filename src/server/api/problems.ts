@@ -5,7 +5,7 @@ import { responseOf } from "../../http/web.js";
 import { ServerProblemError } from "../problem.js";
 
 /** All problems of the API by code: status, title, and whether the client may send the same request again. */
-const problems = {
+export const problems = {
   INVALID_INPUT: [400, "The request is not valid"],
   BODY_MALFORMED: [400, "The body is not a JSON object"],
   SCOPE_MISSING: [400, "You have several scopes; name one of them with scope="],

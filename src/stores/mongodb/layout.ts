@@ -242,9 +242,15 @@ const packetIndexes: IndexDescription[] = [
   { name: "expiry", key: { "dead.expiresAt": 1 }, sparse: true },
 ];
 
+const hasScope = { scope: { $exists: true } };
+const hasLabels = { labels: { $exists: true } };
 const executionIndexes: IndexDescription[] = [
   { name: "flow", key: { flow: 1, createdAt: -1, _id: -1 } },
   { name: "newest", key: { createdAt: -1, _id: -1 } },
+  // Only executions with a scope or attributes.
+  { name: "scope", key: { scope: 1, createdAt: -1, _id: -1 }, partialFilterExpression: hasScope },
+  { name: "labels", key: { labels: 1, createdAt: -1, _id: -1 }, partialFilterExpression: hasLabels },
+  { name: "scopeLabels", key: { scope: 1, labels: 1, createdAt: -1, _id: -1 }, partialFilterExpression: { ...hasScope, ...hasLabels } },
   { name: "expiry", key: { expiresAt: 1 }, sparse: true },
 ];
 

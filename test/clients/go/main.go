@@ -1,8 +1,10 @@
-// Calls Once as the JSON of its argument says, and prints a line of JSON for each call. The Python program beside it does the same.
+// Calls Once as the JSON of its argument says, one plan after the other, and prints a line of JSON for each call. The Python program beside it does the same.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,15 +32,18 @@ type call struct {
 	Result       json.RawMessage
 }
 
-var plan struct {
+type clientPlan struct {
 	URL       string
 	Token     string
 	RequestMs int
 	SaveMs    int
+	CaFile    string
 	Provider  string
 	Calls     []call
 	Parallel  bool
 }
+
+var plan clientPlan
 
 var printing sync.Mutex
 
@@ -166,10 +171,26 @@ func run(client *onceflow.Client, one call) {
 }
 
 func main() {
-	if err := json.Unmarshal([]byte(os.Args[1]), &plan); err != nil {
+	var plans []clientPlan
+	if err := json.Unmarshal([]byte(os.Args[1]), &plans); err != nil {
 		panic(err)
 	}
-	client, err := onceflow.New(onceflow.Config{URL: plan.URL, Token: plan.Token, RequestTimeout: time.Duration(plan.RequestMs) * time.Millisecond})
+	for _, plan = range plans {
+		execute()
+	}
+}
+
+func execute() {
+	config := onceflow.Config{URL: plan.URL, Token: plan.Token, RequestTimeout: time.Duration(plan.RequestMs) * time.Millisecond}
+	if plan.CaFile != "" {
+		text, err := os.ReadFile(plan.CaFile)
+		if err != nil {
+			panic(err)
+		}
+		config.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+		config.TLS.RootCAs.AppendCertsFromPEM(text)
+	}
+	client, err := onceflow.New(config)
 	if err != nil {
 		known := new(onceflow.Error)
 		errors.As(err, &known)

@@ -1,7 +1,8 @@
-"""Calls once(…) as the JSON of its argument says, and prints a line of JSON for each call. The Go program beside it does the same."""
+"""Calls once(…) as the JSON of its argument says, one plan after the other, and prints a line of JSON for each call. The Go program beside it does the same."""
 
 import json
 import logging
+import ssl
 import sys
 import threading
 import urllib.request
@@ -10,10 +11,8 @@ from typing import Any, Dict, List
 import onceflow
 
 logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-plan: Dict[str, Any] = json.loads(sys.argv[1])
+plan: Dict[str, Any] = {}
 printing = threading.Lock()
-if "saveMs" in plan:
-    onceflow.SAVE_S_MAX = plan["saveMs"] / 1000
 
 
 def show(line: Dict[str, Any]) -> None:
@@ -77,9 +76,12 @@ def run(client: onceflow.Client, call: Dict[str, Any]) -> None:
         show({"error": "DECLINED", "message": str(error)})
 
 
-def main() -> None:
+def execute() -> None:
+    if "saveMs" in plan:
+        onceflow.SAVE_S_MAX = plan["saveMs"] / 1000
     try:
-        client = onceflow.Client(plan["url"], token=plan.get("token"), request_s=plan.get("requestMs", 10_000) / 1000)
+        trusted = {"ssl_context": ssl.create_default_context(cafile=plan["caFile"])} if "caFile" in plan else {}
+        client = onceflow.Client(plan["url"], **trusted, token=plan.get("token"), request_s=plan.get("requestMs", 10_000) / 1000)
     except onceflow.OnceflowError as error:
         return show({"error": error.code, "message": str(error)})
     calls: List[Dict[str, Any]] = plan["calls"]
@@ -94,4 +96,5 @@ def main() -> None:
         thread.join()
 
 
-main()
+for plan in json.loads(sys.argv[1]):
+    execute()

@@ -26,9 +26,19 @@ export function sendPackets(table: PacketTable, send: SendPackets): PacketAnswer
     if (triggered.kind === "before") return { kind: "triggered", execution: triggered.execution, mismatch: triggered.mismatch };
     // The same, after the execution has ended and was purged: its key is still there.
     if (triggered.kind === "again") return { kind: "packetsSent", now, placed: placesNow(table, send), ended: [] };
-    const { no, flow, entry, input, key, retentionMs } = execution;
+    const { no, flow, entry, input, key, retentionMs, scope, attributes } = execution;
     const fresh = { open: 0, duplicates: 0, dead: 0, createdAt: now, endedAt: null, outputs: [] };
-    table.insertExecution({ no, flow, entry, input, key: key?.key ?? null, retentionMs, ...fresh });
+    table.insertExecution({
+      no,
+      flow,
+      entry,
+      input,
+      key: key?.key ?? null,
+      retentionMs,
+      ...fresh,
+      ...(scope && { scope }),
+      ...(attributes && { attributes }),
+    });
     tally.began(no);
   }
   // A worker that the store no longer knows must not claim: it has no lease that could expire, so no other worker would ever

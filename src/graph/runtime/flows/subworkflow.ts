@@ -9,13 +9,13 @@ import type { FlowPlan, PlannedNode } from "../../plan/plan.js";
 import type { Data, FlowOutput } from "../delivery/payload.js";
 
 export interface ChildFlows {
-  /** Triggers a flow under a key, and waits until it has ended. */
+  /** Triggers a flow under a key, in the scope of the execution that calls it, and waits until it has ended. */
   run(
     flow: string,
     entry: string | undefined,
     data: Data,
     key: string,
-    signal: AbortSignal,
+    caller: Pick<NodeInput["context"], "signal" | "executionId">,
   ): Promise<{ readonly status: string; readonly outputs: readonly FlowOutput[] }>;
 }
 
@@ -58,7 +58,7 @@ export function subworkflow(
       typeof entry === "string" ? entry : undefined,
       dataOf(input),
       idOf(input),
-      input.context.signal,
+      input.context,
     );
     if (status !== "completed")
       throw new NodeError("PERMANENT", `flow "${flow}" ended with dead letters; retry them, then retry this packet`);

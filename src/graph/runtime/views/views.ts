@@ -6,6 +6,7 @@ import {
   type PacketRecord,
   statusOf,
 } from "../../../core/packets/packet.js";
+import type { Attributes } from "../../../core/values/attributes.js";
 import { storeMade } from "../alerts/store-made.js";
 import { type Data, decodeOutput, decodePayload, type FlowOutput } from "../delivery/payload.js";
 import { executionId, packetId } from "./ids.js";
@@ -25,6 +26,9 @@ export interface ExecutionView {
   readonly dead: number;
   readonly createdAt: Date;
   readonly endedAt: Date | undefined;
+  /** "": none. */
+  readonly scope: string;
+  readonly attributes: Attributes;
 }
 
 /** An execution with its input, outputs, notes and open packets. */
@@ -78,7 +82,7 @@ export interface DeadLetterDetails extends DeadLetterView {
 }
 
 export function executionView(record: ExecutionRecord): ExecutionView {
-  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt } = record;
+  const { no, flow, entry, key, open, duplicates, dead, createdAt, endedAt, scope = "", attributes = {} } = record;
   return {
     id: executionId(no),
     flow,
@@ -90,6 +94,8 @@ export function executionView(record: ExecutionRecord): ExecutionView {
     dead,
     createdAt: new Date(createdAt),
     endedAt: endedAt === null ? undefined : new Date(endedAt),
+    scope,
+    attributes,
   };
 }
 

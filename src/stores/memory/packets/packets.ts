@@ -1,5 +1,12 @@
 import type { DeliveryEntry, DeliveryQuery } from "../../../core/packets/delivery-entry.js";
-import type { PacketAnswer, PacketBackend, PacketOperation, PageCursor, QueueCount } from "../../../core/packets/operation.js";
+import type {
+  ExecutionQuery,
+  PacketAnswer,
+  PacketBackend,
+  PacketOperation,
+  PageCursor,
+  QueueCount,
+} from "../../../core/packets/operation.js";
 import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../../core/packets/packet.js";
 import { claimPackets } from "../../../core/packets/rules/claim.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
@@ -7,6 +14,7 @@ import { sendPackets } from "../../../core/packets/rules/send.js";
 import { settlePacket } from "../../../core/packets/rules/settle.js";
 import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
 import { leaveWork } from "../../../core/packets/rules/worker.js";
+import { attributeText } from "../../../core/values/attributes.js";
 import { MemoryTable, type Records } from "../../shared/memory-table.js";
 
 /** The packets of a store in memory. Several backends on one of these behave like several processes on one database. */
@@ -69,9 +77,13 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
         .slice(0, limit);
     },
     execution: async (no) => table.execution(no),
-    async executions({ flow, status, before, limit }) {
+    async executions({ flow, status, scope, attribute, before, limit }) {
       const wanted = (row: ExecutionRow) =>
-        isBefore(before, row.createdAt, row.no) && row.flow === (flow ?? row.flow) && statusOf(row) === (status ?? statusOf(row));
+        isBefore(before, row.createdAt, row.no) &&
+        (row.scope ?? "") === (scope ?? row.scope ?? "") &&
+        hasAttribute(row, attribute) &&
+        row.flow === (flow ?? row.flow) &&
+        statusOf(row) === (status ?? statusOf(row));
       return [...table.executions.values()]
         .filter(wanted)
         .sort((a, b) => b.createdAt - a.createdAt || b.no - a.no)
@@ -117,6 +129,13 @@ type Ordered = Pick<DeliveryEntry, "at" | "packet" | "attempt">;
 
 function byEnd(a: Ordered, b: Ordered): number {
   return a.at - b.at || a.packet - b.packet || a.attempt - b.attempt;
+}
+
+function hasAttribute({ attributes }: ExecutionRow, wanted: ExecutionQuery["attribute"]): boolean {
+  if (wanted === undefined) return true;
+  const { name, text } = wanted;
+  const value = attributes !== undefined && Object.hasOwn(attributes, name) ? attributes[name] : undefined;
+  return value !== undefined && attributeText(value) === text;
 }
 
 function purge(table: MemoryTable, limit: number): number {

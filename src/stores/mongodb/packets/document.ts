@@ -5,6 +5,8 @@ import type { DeadLetter, NewPart } from "../../../core/packets/operation.js";
 import type { ExecutionNote, FlowState, PacketKey, PacketNote, PacketState, PartRecord } from "../../../core/packets/packet.js";
 import { untilWoken } from "../../../core/packets/rules/lane.js";
 import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
+import { type Attributes, attributeText } from "../../../core/values/attributes.js";
+import { labelsIn } from "../../shared/execution-labels.js";
 import { laneName } from "../../shared/packet-wishes.js";
 
 /**
@@ -56,12 +58,16 @@ export interface PacketDocument {
 /** Members that never change. */
 const fixed = ["flow", "queue", "execution", "lane", "part", "payload"] as const;
 
-export interface ExecutionDocument extends Omit<ExecutionRow, "no" | "endedAt" | "retentionMs" | "key"> {
+export interface ExecutionDocument extends Omit<ExecutionRow, "no" | "endedAt" | "retentionMs" | "key" | "attributes"> {
   readonly _id: number;
   readonly key?: string;
   readonly endedAt?: number;
   readonly retentionMs?: number;
   readonly expiresAt?: number;
+  /** JSON, because the name of an attribute could not always be the name of a member. */
+  readonly attributes?: string;
+  /** Name and value of each attribute in one text, for the index. */
+  readonly labels?: readonly string[];
   /** The number of notes that the execution has had. */
   readonly noted: number;
   /** Increased by a transaction that depends on this document or on the parts of the execution: see `write.ts`. */
@@ -176,13 +182,22 @@ export function toPacketRow(document: Omit<PacketDocument, "payload"> & { readon
 }
 
 export function toExecutionDocument(row: ExecutionRow, noted: number): ExecutionDocument {
-  const { no: _id, flow, entry, input, key, open, duplicates, dead, createdAt, outputs, retentionMs } = row;
+  const { no: _id, flow, entry, input, key, open, duplicates, dead, createdAt, outputs, retentionMs, scope, attributes } = row;
   return {
     ...{ _id, flow, entry, input, open, duplicates, dead, createdAt, outputs, noted },
     ...(key !== null && { key }),
     ...(retentionMs !== null && { retentionMs }),
+    ...(scope !== undefined && { scope }),
+    ...(attributes !== undefined && { attributes: JSON.stringify(attributes), labels: labelsOf(attributes) }),
     ...(present(endOf(row)) as Pick<ExecutionDocument, "endedAt" | "expiresAt">),
   };
+}
+
+/** Names have no "=". */
+export const labelOf = (name: string, text: string): string => `${name}=${text}`;
+
+function labelsOf(attributes: Attributes): string[] {
+  return Object.entries(attributes).map(([name, value]) => labelOf(name, attributeText(value)));
 }
 
 /** The update that writes a changed execution, or only touches it. */
@@ -209,6 +224,7 @@ export function toExecutionRow(document: Omit<ExecutionDocument, "input"> & { re
     key: document.key ?? null,
     endedAt: document.endedAt ?? null,
     retentionMs: document.retentionMs ?? null,
+    ...labelsIn({ scope: document.scope ?? null, attributes: document.attributes ?? null }),
   };
 }
 

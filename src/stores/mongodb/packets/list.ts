@@ -1,7 +1,7 @@
 import type { DeadLetterQuery, ExecutionQuery, PageCursor, QueueCount } from "../../../core/packets/operation.js";
 import type { ExecutionNote, ExecutionRecord, PacketRecord } from "../../../core/packets/packet.js";
 import type { Collections } from "../layout.js";
-import { idsOf, toExecutionRow, toPacketRow } from "./document.js";
+import { idsOf, labelOf, toExecutionRow, toPacketRow } from "./document.js";
 
 /** Items that are older than a cursor, where `at` is the member that has their time. */
 function olderThan(at: string, before: PageCursor | undefined): object {
@@ -21,10 +21,12 @@ export async function listDeadLetters({ packets }: Collections, { flow, name, be
 const statuses = { running: { open: { $gt: 0 } }, dead: { open: 0, dead: { $gt: 0 } }, completed: { open: 0, dead: 0 } };
 
 export async function listExecutions({ executions }: Collections, query: ExecutionQuery): Promise<ExecutionRecord[]> {
-  const { flow, status, before, limit } = query;
+  const { flow, status, scope, attribute, before, limit } = query;
   const where = {
     ...(flow !== undefined && { flow }),
     ...(status !== undefined && statuses[status]),
+    ...(scope !== undefined && { scope: scope === "" ? { $exists: false } : scope }),
+    ...(attribute !== undefined && { labels: labelOf(attribute.name, attribute.text) }),
     ...olderThan("createdAt", before),
   };
   return (await executions.find(where).sort({ createdAt: -1, _id: -1 }).limit(limit).toArray()).map(toExecutionRow);

@@ -39,6 +39,7 @@ const purgeStatement = {
   text: `WITH over AS MATERIALIZED (
   SELECT no FROM $schema.executions WHERE expires_at <= (SELECT ${serverNow}) ORDER BY expires_at LIMIT $1::int FOR UPDATE SKIP LOCKED
 ), noted AS (DELETE FROM $schema.notes WHERE execution = ANY (ARRAY(SELECT no FROM over))),
+found AS (DELETE FROM $schema.execution_attributes WHERE execution = ANY (ARRAY(SELECT no FROM over))),
 entered AS (DELETE FROM $schema.deliveries WHERE execution = ANY (ARRAY(SELECT no FROM over))),
 removed AS (DELETE FROM $schema.executions WHERE no = ANY (ARRAY(SELECT no FROM over)) RETURNING 1)
 SELECT json_build_object('executions', (SELECT count(*) FROM removed), 'letters', (

@@ -50,12 +50,34 @@ export async function deadLetters(connection: PacketConnection, { flow, name, be
   return (await asked<PacketJson[]>(connection, "dead", values)).map(toPacket);
 }
 
-export async function listExecutions(
-  connection: PacketConnection,
-  { flow, status: wanted, before, limit }: ExecutionQuery,
-): Promise<ExecutionRecord[]> {
+export async function listExecutions(connection: PacketConnection, query: ExecutionQuery): Promise<ExecutionRecord[]> {
+  if (query.scope !== undefined || query.attribute !== undefined) return await listFound(connection, query);
+  const { flow, status: wanted, before, limit } = query;
   const values = [flow ?? null, wanted ?? null, before?.at ?? null, before?.no ?? null, limit];
   return (await asked<ExecutionJson[]>(connection, "executions", values)).map(toExecution);
+}
+
+/** By scope, by attribute, or by both: each is an index in the order of the list. Conditions that are not asked for are not in the statement. */
+async function listFound(
+  connection: PacketConnection,
+  { flow, status: wanted, scope, attribute, before, limit }: ExecutionQuery,
+): Promise<ExecutionRecord[]> {
+  const [from, at, no, of] =
+    attribute === undefined
+      ? ["$schema.executions t", "t.created_at", "t.no", "t.scope"]
+      : ["$schema.execution_attributes a JOIN $schema.executions t ON t.no = a.execution", "a.created_at", "a.execution", "a.scope"];
+  const values: unknown[] = [limit];
+  const next = (value: unknown, type: string) => `$${values.push(value)}::${type}`;
+  const where = [
+    ...(attribute === undefined ? [] : [`a.name = ${next(attribute.name, "text")} AND a.value = ${next(attribute.text, "text")}`]),
+    ...(scope === undefined ? [] : [scope === "" ? `${of} IS NULL` : `${of} = ${next(scope, "text")}`]),
+    ...(flow === undefined ? [] : [`t.flow = ${next(flow, "text")}`]),
+    ...(wanted === undefined ? [] : [`${status} = ${next(wanted, "text")}`]),
+    ...(before === undefined ? [] : [`(${at}, ${no}) < (${next(before.at, "bigint")}, ${next(before.no, "bigint")})`]),
+  ];
+  const text = `SELECT coalesce(json_agg(x), '[]')::text AS answer FROM (
+    SELECT t.* FROM ${from} WHERE ${where.join(" AND ")} ORDER BY ${at} DESC, ${no} DESC LIMIT $1::int) x`;
+  return (await ask<ExecutionJson[]>(connection, { name: "found", text }, values)).map(toExecution);
 }
 
 export async function readPacket(connection: PacketConnection, no: number): Promise<PacketRecord | undefined> {

@@ -1,7 +1,9 @@
 import type { DeadLetter } from "../../../core/packets/operation.js";
 import type { PacketKey, PacketNote, PacketState, PartRecord } from "../../../core/packets/packet.js";
 import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
+import { attributeText } from "../../../core/values/attributes.js";
 import { reachIn, reachText } from "../../shared/census-book.js";
+import { type FoundLabels, labelsIn } from "../../shared/execution-labels.js";
 import type { Columns, Scalar } from "../parameters/columns.js";
 
 /** A row of `packets` as JSON, with or without its payload. */
@@ -136,7 +138,7 @@ export function toPacket(json: PacketJson): PacketRow {
   };
 }
 
-export interface ExecutionJson {
+export interface ExecutionJson extends FoundLabels {
   readonly no: number;
   readonly flow: string;
   readonly entry: string;
@@ -158,6 +160,8 @@ export const executionColumns: Columns = [
   ["input", "text"],
   ["key", "text"],
   ["retention_ms", "bigint"],
+  ["scope", "text"],
+  ["attributes", "text"],
   ["created_at", "bigint"],
   ["open", "int"],
   ["duplicates", "int"],
@@ -166,18 +170,35 @@ export const executionColumns: Columns = [
   ["outputs", "text"],
   ["expires_at", "bigint"],
 ];
-const executionFixed = 7;
+const executionFixed = 9;
 
 export const executionChangeColumns: Columns = [...executionColumns.slice(0, 1), ...executionColumns.slice(executionFixed)];
 
 export function executionValues(row: ExecutionRow): Scalar[] {
-  const { no, flow, entry, input, key, retentionMs, createdAt, open, duplicates, dead, endedAt, outputs } = row;
+  const { no, flow, entry, input, key, retentionMs, scope, attributes, createdAt, open, duplicates, dead, endedAt, outputs } = row;
   const expiresAt = endedAt === null || retentionMs === null ? null : endedAt + retentionMs;
-  return [no, flow, entry, input, key, retentionMs, createdAt, open, duplicates, dead, endedAt, JSON.stringify(outputs), expiresAt];
+  const labels = [scope ?? null, attributes === undefined ? null : JSON.stringify(attributes)];
+  return [
+    ...[no, flow, entry, input, key, retentionMs, ...labels, createdAt],
+    ...[open, duplicates, dead, endedAt, JSON.stringify(outputs), expiresAt],
+  ];
 }
 
 export function executionChangeValues(row: ExecutionRow): Scalar[] {
   return [row.no, ...executionValues(row).slice(executionFixed)];
+}
+
+export const attributeColumns: Columns = [
+  ["name", "text"],
+  ["value", "text"],
+  ["created_at", "bigint"],
+  ["execution", "bigint"],
+  ["scope", "text"],
+];
+
+/** A row for each attribute of an execution. */
+export function attributeValues({ no, scope, attributes = {}, createdAt }: ExecutionRow): Scalar[][] {
+  return Object.entries(attributes).map(([name, value]) => [name, attributeText(value), createdAt, no, scope ?? null]);
 }
 
 export function toExecution(json: ExecutionJson): ExecutionRow {
@@ -188,5 +209,6 @@ export function toExecution(json: ExecutionJson): ExecutionRow {
     endedAt: json.ended_at,
     retentionMs: json.retention_ms,
     outputs: JSON.parse(outputs) as string[],
+    ...labelsIn(json),
   };
 }

@@ -1,11 +1,13 @@
 import { type ExecutionNote, notesMax } from "../../../core/packets/packet.js";
 import type { ExecutionChange, ExecutionRow, ExecutionSums } from "../../../core/packets/rules/table.js";
+import { attributeText } from "../../../core/values/attributes.js";
+import { type FoundLabels, labelsIn } from "../../shared/execution-labels.js";
 import type { Prepared } from "../connection/prepared.js";
 import type { SqliteValue } from "../driver.js";
 import { text } from "../runs/row.js";
 
 export const selectedExecution = `no, flow, entry, input, key, open, duplicates, dead, created_at AS "createdAt", ended_at AS "endedAt",
-  outputs, retention_ms AS "retentionMs"`;
+  outputs, retention_ms AS "retentionMs", scope, attributes`;
 const select = `SELECT ${selectedExecution} FROM onceflow_executions WHERE no = ?`;
 /**
  * `stays`: whether the execution has parts or kept packets. If it has none, no DELETE is run: a DELETE that finds nothing still
@@ -20,6 +22,10 @@ const insert = `INSERT INTO onceflow_executions
 /** For an execution with open packets that has no duplicates, dead letters or outputs and has not ended. */
 const insertOpen = `INSERT INTO onceflow_executions (no, flow, entry, key, open, duplicates, dead, created_at, retention_ms, input)
   VALUES (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`;
+/** Only for an execution that has them: other inserts bind fewer values. */
+const label = "UPDATE onceflow_executions SET scope = ?, attributes = ? WHERE no = ?";
+const insertAttribute =
+  "INSERT OR IGNORE INTO onceflow_execution_attributes (name, value, created_at, execution, scope) VALUES (?, ?, ?, ?, ?)";
 const change = "UPDATE onceflow_executions SET open = ?, duplicates = ?, dead = ?, ended_at = ?, expires_at = ?, outputs = ? WHERE no = ?";
 const insertNote = `INSERT INTO onceflow_notes (execution, at, kind, queue, packet, about)
   SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM onceflow_executions WHERE no = ?)
@@ -31,10 +37,10 @@ export function readExecution(sql: Prepared, no: number): ExecutionRow | undefin
 }
 
 export function toExecution(found: unknown): ExecutionRow {
-  const row = found as Omit<ExecutionRow, "outputs"> & { readonly outputs: string | null };
+  const row = found as Omit<ExecutionRow, "outputs" | "scope" | "attributes"> & FoundLabels & { readonly outputs: string | null };
   const { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, retentionMs } = row;
   const outputs = outputsIn(row.outputs);
-  return { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, outputs, retentionMs };
+  return { no, flow, entry, input, key, open, duplicates, dead, createdAt, endedAt, outputs, retentionMs, ...labelsIn(row) };
 }
 
 type FoundSums = Omit<ExecutionSums, "outputs"> & { readonly outputs: string | null; readonly stays: number };
@@ -82,7 +88,10 @@ export class Executions {
 
   /** Writes the new executions; called before COMMIT. */
   finish(): void {
-    for (const row of this.#begun.values()) insertExecution(this.#sql, row);
+    for (const row of this.#begun.values()) {
+      insertExecution(this.#sql, row);
+      if (row.scope !== undefined || row.attributes !== undefined) insertLabels(this.#sql, row);
+    }
     this.#begun.clear();
   }
 }
@@ -96,6 +105,13 @@ function insertExecution(sql: Prepared, row: ExecutionRow): void {
   }
   const end = [endedAt, retentionMs, expiryOf(endedAt, retentionMs), outputsOf(outputs)] as const;
   sql(insert).run(...names, duplicates, dead, createdAt, ...end, text(input));
+}
+
+function insertLabels(sql: Prepared, { no, scope: given, attributes, createdAt }: ExecutionRow): void {
+  const scope = given ?? null;
+  sql(label).run(text(scope), attributes === undefined ? null : text(JSON.stringify(attributes)), no);
+  for (const [name, value] of Object.entries(attributes ?? {}))
+    sql(insertAttribute).run(text(name), text(attributeText(value)), createdAt, no, text(scope));
 }
 
 function outputsIn(outputs: string | null): string[] {

@@ -38,7 +38,9 @@ export function listDeadLetters(sql: Prepared, queues: QueueNumbers, query: Dead
 }
 
 /** Newest first. Running and dead executions are few, and have their own indexes. */
-export function listExecutions(sql: Prepared, { flow, status, before, limit }: ExecutionQuery): ExecutionRecord[] {
+export function listExecutions(sql: Prepared, query: ExecutionQuery): ExecutionRecord[] {
+  if (query.attribute !== undefined) return listByAttribute(sql, query, query.attribute);
+  const { flow, status, scope, before, limit } = query;
   const where = [status === undefined ? "true" : statusSql[status]];
   const values: SqliteValue[] = [];
   if (before !== undefined) {
@@ -49,8 +51,42 @@ export function listExecutions(sql: Prepared, { flow, status, before, limit }: E
     where.push("flow = ?");
     values.push(text(flow));
   }
+  if (scope !== undefined) {
+    where.push(scope === "" ? "scope IS NULL" : "scope = ?");
+    if (scope !== "") values.push(text(scope));
+  }
   const select = `SELECT ${selectedExecution} FROM onceflow_executions WHERE ${where.join(" AND ")}
     ORDER BY created_at DESC, no DESC LIMIT ?`;
+  return sql(select)
+    .all(...values, limit)
+    .map(toExecution);
+}
+
+/** The index of attributes has the order of the list. */
+function listByAttribute(
+  sql: Prepared,
+  { flow, status, scope, before, limit }: ExecutionQuery,
+  attribute: NonNullable<ExecutionQuery["attribute"]>,
+): ExecutionRecord[] {
+  const has = ["name = ?", "value = ?"];
+  const values: SqliteValue[] = [text(attribute.name), text(attribute.text)];
+  if (scope !== undefined) {
+    has.push(scope === "" ? "scope IS NULL" : "scope = ?");
+    if (scope !== "") values.push(text(scope));
+  }
+  const where = [status === undefined ? "true" : statusSql[status]];
+  if (before !== undefined) {
+    where.push("(found_at, found_no) < (?, ?)");
+    values.push(before.at, before.no);
+  }
+  if (flow !== undefined) {
+    where.push("flow = ?");
+    values.push(text(flow));
+  }
+  const select = `SELECT ${selectedExecution} FROM (
+      SELECT created_at AS found_at, execution AS found_no FROM onceflow_execution_attributes WHERE ${has.join(" AND ")}
+    ) CROSS JOIN onceflow_executions ON no = found_no
+    WHERE ${where.join(" AND ")} ORDER BY found_at DESC, found_no DESC LIMIT ?`;
   return sql(select)
     .all(...values, limit)
     .map(toExecution);

@@ -1,8 +1,28 @@
 import assert from "node:assert/strict";
-import { notesMax, outputsMax } from "../../../core/packets/packet.js";
+import { type ExecutionRecord, notesMax, outputsMax } from "../../../core/packets/packet.js";
 import type { ContractGroup } from "../contract-case.js";
 import { handOf, packetCase } from "./packet-case.js";
-import { countersOf, dead, done, executionOf, flow, kept, keyOf, kindsOf, notesOf, numbersOf, retry, submit } from "./packet-operations.js";
+import {
+  countersOf,
+  dead,
+  done,
+  executionMembers,
+  executionOf,
+  flow,
+  type Hand,
+  kept,
+  keyOf,
+  kindsOf,
+  notesOf,
+  numbersOf,
+  retry,
+  submit,
+} from "./packet-operations.js";
+
+async function listed(hand: Hand, no: number): Promise<ExecutionRecord> {
+  const found = (await hand.store.packets.executions({ limit: 100 })).find((execution) => execution.no === no);
+  return executionMembers(found ?? assert.fail());
+}
 
 export const executing: ContractGroup = {
   verb: "execution",
@@ -140,6 +160,72 @@ export const executing: ContractGroup = {
       assert.deepEqual(await countersOf(hand.store, execution), [2, 0, 0, false]);
       assert.equal((await hand.store.packets.packetsOf(execution, 10)).length, 2);
       assert.equal((await hand.store.packets.packetsOf(execution, 1)).length, 1);
+    }),
+
+    packetCase("scope and attributes come back with the execution; one without them has neither member", async (scene) => {
+      const hand = await handOf(scene);
+      const labels = { scope: "tenant ü", attributes: { customer: "c-1", "a.b-c": true, priority: -0.5 } };
+      const made = hand.execution(labels);
+      await hand.begin(made, { claim: true });
+      const plain = hand.execution();
+      await hand.begin(plain, { claim: true });
+      const ended = hand.execution({ scope: "t" });
+      await hand.begin(ended);
+      for (const look of [(no: number) => executionOf(hand.store, no), async (no: number) => await listed(hand, no)]) {
+        const { scope, attributes } = await look(made.no);
+        assert.deepEqual({ scope, attributes }, labels);
+        const found = await look(plain.no);
+        assert.deepEqual(["scope" in found, "attributes" in found], [false, false]);
+        const short = await look(ended.no);
+        assert.deepEqual([short.scope, "attributes" in short, short.open], ["t", false, 0]);
+      }
+    }),
+
+    packetCase("found by scope and by attribute, newest first, in pages, and gone with the execution", async (scene) => {
+      const hand = await handOf(scene);
+      const made: number[] = [];
+      for (let i = 0; i < 6; i++) {
+        const attributes = { n: i % 2, customer: "c", ...(i === 0 && { rare: "1" }) };
+        const of = hand.execution({ flow: i < 3 ? flow : "other", ...(i % 3 !== 0 && { scope: `s${i % 3}` }), attributes });
+        await hand.begin({ ...of, retentionMs: 0 }, { claim: true });
+        made.push(of.no);
+      }
+      await hand.trigger({ claim: true });
+      const list = async (query: object) => numbersOf(await hand.store.packets.executions({ limit: 100, ...query }));
+      const all = [5, 4, 3, 2, 1, 0];
+      const numbered = (indexes: readonly number[]) => indexes.map((i) => made[i]);
+      const attribute = (name: string, text: string) => ({ attribute: { name, text } });
+      assert.deepEqual(await list(attribute("customer", '"c"')), numbered(all));
+      assert.deepEqual(await list(attribute("n", "1")), numbered([5, 3, 1]));
+      assert.deepEqual(await list(attribute("rare", '"1"')), numbered([0]));
+      // A number is not the text of the number.
+      assert.deepEqual(await list(attribute("n", '"1"')), []);
+      assert.deepEqual(await list({ scope: "s1" }), numbered([4, 1]));
+      assert.deepEqual(await list({ scope: "s2", ...attribute("n", "1") }), numbered([5]));
+      assert.deepEqual(await list({ scope: "", ...attribute("customer", '"c"') }), numbered([3, 0]));
+      assert.equal((await list({ scope: "" })).length, 3);
+      assert.deepEqual(await list({ scope: "s1", flow }), numbered([1]));
+      assert.deepEqual(await list({ flow: "other", ...attribute("n", "0") }), numbered([4]));
+      assert.deepEqual(await list({ status: "completed", scope: "s1" }), []);
+      for (const query of [attribute("customer", '"c"'), { scope: "s2", ...attribute("customer", '"c"') }, { scope: "s1" }]) {
+        const whole = await hand.store.packets.executions({ limit: 100, ...query });
+        const paged: number[] = [];
+        for (let before: { at: number; no: number } | undefined; ; ) {
+          const page = await hand.store.packets.executions({ limit: 1, ...query, ...(before && { before }) });
+          paged.push(...numbersOf(page));
+          const last = page.at(-1);
+          if (last === undefined) break;
+          before = { at: last.createdAt, no: last.no };
+        }
+        assert.deepEqual(paged, numbersOf(whole));
+      }
+      for (const no of made) await hand.done((await hand.store.packets.packetsOf(no, 1))[0] ?? assert.fail());
+      assert.deepEqual(await list({ status: "completed", scope: "s1" }), numbered([4, 1]));
+      await scene.until("the executions are purged", async () => {
+        await hand.store.packets.purge(100);
+        return (await list(attribute("customer", '"c"'))).length === 0;
+      });
+      assert.deepEqual(await list({ scope: "s1" }), []);
     }),
 
     packetCase("listed newest first, by flow and status, in pages", async (scene) => {

@@ -216,6 +216,8 @@ const executionMember: Readonly<Record<keyof ExecutionRecord, true>> = {
   createdAt: true,
   endedAt: true,
   outputs: true,
+  scope: true,
+  attributes: true,
 };
 
 /** The record without additional fields of a store. */

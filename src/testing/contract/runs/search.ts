@@ -91,7 +91,8 @@ function searchesOf(runs: readonly RunRecord[]): RunFilter[] {
   };
   const searches: RunFilter[] = [];
   for (const { needs, allows } of servedSearches) {
-    const subsets = allows.reduce<string[][]>((all, name) => all.concat(all.map((names) => [...names, name])), [[]]);
+    const subsets: string[][] = [[]];
+    for (const name of allows) subsets.push(...subsets.map((names) => [...names, name]));
     for (const names of subsets) {
       const options = [...needs, ...names].map((name) => values[name] ?? []);
       searches.push(...options.reduce<RunFilter[]>((all, some) => all.flatMap((one) => some.map((more) => ({ ...one, ...more }))), [{}]));

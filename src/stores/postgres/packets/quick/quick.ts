@@ -80,8 +80,12 @@ function isPlainSettle({ to, packets, outputs, entry }: SettlePacket): boolean {
 }
 
 function isPlainSend({ execution, packets }: SendPackets): boolean {
-  if (packets.length === 0 || !packets.every(isPlain) || (execution !== null && execution.key !== null)) return false;
+  if (packets.length === 0 || !packets.every(isPlain) || (execution !== null && !isPlainExecution(execution))) return false;
   return packets.every((packet) => packet.execution === (execution?.no ?? null));
+}
+
+function isPlainExecution({ key, scope, attributes }: NonNullable<SendPackets["execution"]>): boolean {
+  return key === null && scope === undefined && attributes === undefined;
 }
 
 /** Members that the statement can write, or that must be null. */

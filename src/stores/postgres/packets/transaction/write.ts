@@ -6,6 +6,8 @@ import { ask, type PacketConnection } from "../ask.js";
 import { entryColumns, entryValues, insertEntries } from "../deliveries.js";
 import { notify } from "../notify.js";
 import {
+  attributeColumns,
+  attributeValues,
   changeColumns,
   changeValues,
   executionChangeColumns,
@@ -148,10 +150,16 @@ function groupsOf(changes: PacketChanges, claim: number | undefined): Record<str
       write: (rows) => insert("attempts", pastColumns, rows),
     },
   ];
+  const found: Part[] = [
+    {
+      ...{ name: "found", columns: attributeColumns, rows: begun.flatMap(attributeValues) },
+      write: (rows) => insert("execution_attributes", attributeColumns, rows),
+    },
+  ];
   const history: Part[] = [
     { ...{ name: "entered", columns: entryColumns, any: true }, rows: entries.map(entryValues), write: insertEntries },
   ];
-  return { packets, counts, keys, history };
+  return { packets, counts, keys, found, history };
 }
 
 function insert(table: string, columns: Columns, rows: string, enumerated?: string): string {
