@@ -18,6 +18,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   http: ["core"],
   inbox: ["core"],
   outbox: ["core"],
+  // Graphs have the signature and the private-address checks of webhooks.
+  alerts: ["core", "outbox", "graph"],
   testing: ["core", "stores", "workflow", "graph"],
   ambient: ["core", "stores", "flow", "workflow", "graph"],
   bundlers: ["core", "transform", "workflow", "ambient", "stores"],

@@ -17,7 +17,9 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|alerts|server)\//.test(file));
+    const { errors: codes } = sourceCodes(
+      (file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|alerts|server|operate)\//.test(file),
+    );
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -134,6 +136,21 @@ describe("the pages", () => {
     const said = [...exportsOf("src/exports/events.ts"), ...types, ...members, ...channels];
     const isSaid = (name: string) => page.includes(`\`${name}\``) || page.includes(`\`${name}(`) || page.includes(`"${name}"`);
     expect([...new Set(said)].filter((name) => !isSaid(name) && !page.includes(`## ${name}`))).toEqual([]);
+  });
+
+  test("document every export, option, member and error of alerts", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("alerts/"));
+    const page = textOf("docs/reference/alerts.md");
+    const said = [
+      ...exportsOf("src/exports/alerts.ts"),
+      ...["AlertOptions", "AlertWebhook", "AlertContext"].flatMap((name) => membersOf("src/alerts/options.ts", name)),
+      ...membersOf("src/alerts/alert.ts", "RunAlert"),
+      ...membersOf("src/alerts/alerts.ts", "Alerts"),
+      ...["WEBHOOK_UNREACHABLE", "WEBHOOK_STATUS", "WEBHOOK_REFUSED"],
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(30);
+    expect(said.filter((name) => !page.includes(`\`${name}`) && !page.includes(`${name} `) && !page.includes(`${name} }\``))).toEqual([]);
   });
 
   test("document every export, option, error and warning of remote nodes", () => {

@@ -323,13 +323,13 @@ ALTER TABLE :"schema".runs
   ADD COLUMN error_name text COLLATE "C",
   ADD COLUMN error_code text COLLATE "C";
 ALTER TABLE :"schema".hooks ADD COLUMN scope text COLLATE "C" NOT NULL DEFAULT '';
-CREATE INDEX runs_ended ON :"schema".runs (workflow, status, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_ended ON :"schema".runs (workflow, status, ended_at, id) WHERE ended_at IS NOT NULL;
 CREATE INDEX runs_parent ON :"schema".runs (parent, created_at, id) WHERE parent IS NOT NULL;
 CREATE INDEX runs_error_name ON :"schema".runs (error_name, created_at, id) WHERE error_name IS NOT NULL;
 CREATE INDEX runs_error_code ON :"schema".runs (error_code, created_at, id) WHERE error_code IS NOT NULL;
 CREATE INDEX runs_person ON :"schema".runs (created_at, id) WHERE trouble IS NOT NULL OR unsettled > 0;
-CREATE INDEX runs_scope_listed ON :"schema".runs (scope, workflow, status, created_at) WHERE scope <> '';
-CREATE INDEX runs_scope_ended ON :"schema".runs (scope, workflow, status, ended_at) WHERE scope <> '' AND ended_at IS NOT NULL;
+CREATE INDEX runs_scope_listed ON :"schema".runs (scope, workflow, status, created_at, id) WHERE scope <> '';
+CREATE INDEX runs_scope_ended ON :"schema".runs (scope, workflow, status, ended_at, id) WHERE scope <> '' AND ended_at IS NOT NULL;
 CREATE INDEX runs_scope_id ON :"schema".runs (scope, id) WHERE scope <> '';
 CREATE INDEX runs_scope_error_name ON :"schema".runs (scope, error_name, created_at, id) WHERE scope <> '' AND error_name IS NOT NULL;
 CREATE INDEX runs_scope_error_code ON :"schema".runs (scope, error_code, created_at, id) WHERE scope <> '' AND error_code IS NOT NULL;

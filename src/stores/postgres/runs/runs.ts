@@ -27,14 +27,22 @@ export interface RunConnections {
 }
 
 /**
+ * A page is read in the order of an index and not by a bitmap, which reads all runs that match before it sorts them: the planner expects few if there
+ * are many workflows, although one of them may have nearly all runs.
+ */
+const inOrderOfIndex = { enable_bitmapscan: "off" };
+
+/**
  * Queue and journals of a store, with their own connections, each opened at its first use: one for flushes, whose
  * transactions must not contain statements of the ledger; two for claims and renewals, which must not wait for
- * flushes or for each other; one for LISTEN.
+ * flushes or for each other; two for searches; one for LISTEN.
  */
 export function postgresRuns({ pg, schema, pool, config }: RunConnections): { readonly runs: RunBackend; close(): Promise<void> } {
   const flusher = new Flusher(pg, config);
   const pooled = openPool(pg, config, 2);
   const queue = standingAlone(pooled);
+  const searchers = openPool(pg, { ...config, settings: { ...config.settings, ...inOrderOfIndex } }, 2);
+  const searching = standingAlone(searchers);
   const watch = openWatch(pg, config, channelOf(schema));
   /** One flush at a time: a statement of a second flush would run inside the first one's transaction. */
   const oneFlush = new Gate(1);
@@ -59,8 +67,8 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     mail: (run, after) => asking("a read", () => readMail(pool, schema, run, after)),
     read: (id) => asking("a read", () => readRun(pool, schema, id)),
     journal: (id, after, limit) => asking("a read", () => readJournal(pool, schema, id, after, limit)),
-    list: (query) => asking("a listing", () => listRuns(pool, schema, query)),
-    count: (filter, max) => asking("a count", () => countRuns(pool, schema, filter, max)),
+    list: (query) => asking("a listing", () => listRuns(searching, schema, query)),
+    count: (filter, max) => asking("a count", () => countRuns(searching, schema, filter, max)),
     hooks: (query) => asking("a listing", () => listHooks(pool, schema, query)),
     hook: (token) => asking("a read", () => readHook(pool, schema, token)),
     overdueStops: (limit) => asking("a listing", () => readOverdueStops(pool, schema, limit)),
@@ -76,6 +84,7 @@ export function postgresRuns({ pg, schema, pool, config }: RunConnections): { re
     async close() {
       await watch.close();
       await flusher.close();
+      await searchers.end();
       await pooled.end();
     },
   };

@@ -36,8 +36,11 @@ export function listRuns(sql: Prepared, query: RunListQuery): RunRecord[] {
   const { after, limit } = query;
   const order = orderOf(query);
   const keys: Key[] = [];
-  for (const { range } of rangesOf(sql, query)) {
-    const { from, where, values, no, at } = upTo(range, order, after);
+  // Of two upper bounds SQLite would use one for the index, perhaps the wrong one: only the lower one is passed.
+  const bounded = withoutUpperBound(query, order);
+  const cursor = bounded === query ? after : withinBound(query, order);
+  for (const { range } of rangesOf(sql, bounded)) {
+    const { from, where, values, no, at } = upTo(range, order, cursor);
     const text = `SELECT ${no} AS no, ${at} AS at, r.id AS id FROM ${from} WHERE ${where.join(" AND ") || "true"} ORDER BY ${inOrder(order, at)} LIMIT ?`;
     keys.push(...(sql(text).all(...values, limit) as Key[]));
   }
@@ -62,6 +65,21 @@ export function countRuns(sql: Prepared, filter: RunFilter, max: number): RunCou
     if (found > 0) counts[status] = known + found;
   }
   return path === "listed" || path === "ended" ? counts : {};
+}
+
+/** The query without the upper bound of its window, if the cursor is below it. */
+function withoutUpperBound(query: RunListQuery, order: RunOrder): RunListQuery {
+  const { createdBefore, endedBefore, ...rest } = query;
+  const bound = order === "ended" ? endedBefore : createdBefore;
+  if (bound === undefined || query.after === undefined) return query;
+  // Keeps the path of the search: an empty window would be another one.
+  return order === "ended" ? { ...rest, endedAfter: rest.endedAfter ?? 0 } : rest;
+}
+
+/** The lower one of the cursor and the upper bound of the window, as a cursor. */
+function withinBound({ after, createdBefore, endedBefore }: RunListQuery, order: RunOrder): RunPosition | undefined {
+  const bound = (order === "ended" ? endedBefore : createdBefore) ?? Number.MAX_SAFE_INTEGER;
+  return after !== undefined && after.at < bound ? after : { at: bound, id: "" };
 }
 
 function inOrder(order: RunOrder, at: string): string {
@@ -189,6 +207,7 @@ function pairsOf(
   path: "listed" | "ended",
   { scope, workflow, status }: RunFilter,
 ): { workflow: string; status: RunStatus }[] {
+  if (workflow !== undefined && status !== undefined) return [{ workflow, status }];
   const index = `onceflow_runs_${scope === undefined ? "" : "scope_"}${path}`;
   const fixed = [
     ...(scope === undefined ? [] : ["r.scope = ?1", "r.scope <> ''"]),
@@ -196,11 +215,14 @@ function pairsOf(
     ...(workflow === undefined ? [] : ["r.workflow = ?2"]),
   ];
   const first = (more: string) =>
-    `SELECT r.no FROM onceflow_runs r INDEXED BY ${index} WHERE ${[...fixed, more].join(" AND ")} ORDER BY r.workflow, r.status LIMIT 1`;
+    `(SELECT r.no FROM onceflow_runs r INDEXED BY ${index} WHERE ${[...fixed, more].join(" AND ")} ORDER BY r.workflow, r.status LIMIT 1)`;
+  // Two comparisons of one column each: SQLite uses the index for only the first column of a comparison of rows.
+  const nextStatus = first("r.workflow = x.workflow AND r.status > x.status");
+  const next = workflow === undefined ? `coalesce(${nextStatus}, ${first("r.workflow > x.workflow")})` : nextStatus;
   const text = `WITH RECURSIVE pairs(no) AS (
-    SELECT (${first("true")})
+    SELECT ${first("true")}
     UNION ALL
-    SELECT (${first("(r.workflow, r.status) > (x.workflow, x.status)")}) FROM pairs p CROSS JOIN onceflow_runs x WHERE x.no = p.no)
+    SELECT ${next} FROM pairs p CROSS JOIN onceflow_runs x WHERE x.no = p.no)
     SELECT x.workflow, x.status FROM pairs p CROSS JOIN onceflow_runs x WHERE x.no = p.no AND ?1 IS ?1 AND ?2 IS ?2`;
   const found = sql(text).all(scope ?? null, workflow ?? null) as { workflow: string; status: RunStatus }[];
   return status === undefined ? found : found.filter((pair) => pair.status === status);

@@ -5,7 +5,7 @@ import type { Delivery, Event } from "../../../workflow/journal/event.js";
 import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import { afterRetry, type Noted } from "./after-retry.js";
-import type { KnownRun } from "./run-observer.js";
+import type { KnownRun } from "./known-run.js";
 import { type Script, type SeenOutcome, startOf } from "./script.js";
 import type { WorkflowSimulation } from "./simulation.js";
 import { type SimulatedChunk, simulatedStream } from "./step-bodies.js";
