@@ -152,7 +152,7 @@ export type Then =
     };
 
 /** Name and code of an error. Each is storable text of at most 200 characters. */
-export interface ErrorFacts {
+interface ErrorFacts {
   readonly name: string;
   readonly code: string | null;
 }

@@ -24,7 +24,7 @@ export async function verify(simulation: WorkflowSimulation): Promise<void> {
     checkCalls(simulation, run);
     checkResolutions(simulation, run);
     checkRows(simulation, run);
-    checkLabels(simulation, run, record);
+    checkLabels(run, record);
     checkStream(simulation, run);
     checkScripts(simulation, run);
     checkRefusals(simulation, run, record);

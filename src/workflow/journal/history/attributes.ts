@@ -3,7 +3,7 @@ import type { AttributesRequest, Event } from "../event.js";
 /** Attributes by name, each with the stored text of its value. */
 export type AttributeTexts = Readonly<Record<string, string>>;
 
-export function textsOf(stored: string | null): AttributeTexts {
+function textsOf(stored: string | null): AttributeTexts {
   return stored === null ? {} : (JSON.parse(stored) as AttributeTexts);
 }
 
