@@ -1,3 +1,4 @@
+import { printable } from "../../../core/errors/printable.js";
 import type { RunRow } from "../../operations/operations.js";
 import { columns, counted, note, print, timeOf } from "../../output.js";
 import { hasColours, styled } from "../../terminal/colour.js";
@@ -27,7 +28,7 @@ export function runScreen(everyMs: number): RunView {
       draw();
     },
     showTrouble: (message) => {
-      trouble = message;
+      trouble = printable(message);
       draw();
     },
     close: () => {
