@@ -45,7 +45,8 @@ describe("the pages", () => {
       ...exportsOf("src/exports/workflow/api.ts"),
       ...membersOf("src/workflow/client/start.ts", "StartOptions"),
       ...membersOf("src/workflow/client/start.ts", "StartRequest"),
-      ...["ResumeOptions", "ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/api.ts", name)),
+      ...membersOf("src/workflow/client/api.ts", "ResumeOptions"),
+      ...["ListRunsOptions", "RunSummary"].flatMap((name) => membersOf("src/workflow/client/search/list-runs.ts", name)),
       ...["JournalOptions", "JournalItem"].flatMap((name) => membersOf("src/workflow/client/read-journal.ts", name)),
       ...runStatuses,
     ];
