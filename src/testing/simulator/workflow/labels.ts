@@ -25,8 +25,9 @@ export function setLabels(n: number): void {
 export function checkLabels({ id, entries, origin }: KnownRun, record: RunRecord): void {
   const events = withoutRetried(entries.flatMap((entry) => decodeEvents(entry.events)));
   const journaled = attributesAfter({ events, before: events }, record.attributes);
-  // Children, and runs that a step starts, have none at first; a fork has those that the original had at the cut.
-  const atStart = [null, encodeAttributes(labelsOf(id).attributes)];
+  // Children, and runs that a step starts, have none at first. A fork has those that its original had at the cut; a fork of nothing is a run without an origin.
+  const [first = id] = id.split(" fork ");
+  const atStart = [null, encodeAttributes(labelsOf(first).attributes)];
   if (journaled === undefined ? !atStart.includes(record.attributes) && origin === undefined : record.attributes !== journaled)
     throw new PromiseBroken(`${id}: has the attributes ${record.attributes}, and its journal ${journaled}`);
   if (record.scope !== scope) throw new PromiseBroken(`${id}: has the scope "${record.scope}"`);
