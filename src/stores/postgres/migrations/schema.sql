@@ -275,7 +275,7 @@ CREATE UNIQUE INDEX run_attributes_pkey ON run_attributes USING btree (run, name
 CREATE INDEX run_attributes_scope ON run_attributes USING btree (scope, name, value, created_at, run) WHERE (scope <> ''::text);
 CREATE INDEX run_attributes_value ON run_attributes USING btree (name, value, created_at, run);
 CREATE UNIQUE INDEX run_workers_pkey ON run_workers USING btree (id);
-CREATE INDEX runs_ended ON runs USING btree (workflow, status, ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX runs_ended ON runs USING btree (workflow, status, ended_at, id) WHERE (ended_at IS NOT NULL);
 CREATE INDEX runs_error_code ON runs USING btree (error_code, created_at, id) WHERE (error_code IS NOT NULL);
 CREATE INDEX runs_error_name ON runs USING btree (error_name, created_at, id) WHERE (error_name IS NOT NULL);
 CREATE INDEX runs_held ON runs USING btree (owner, workflow, wake_at) WHERE (owner IS NOT NULL);
@@ -285,11 +285,11 @@ CREATE INDEX runs_parent ON runs USING btree (parent, created_at, id) WHERE (par
 CREATE INDEX runs_person ON runs USING btree (created_at, id) WHERE ((trouble IS NOT NULL) OR (unsettled > 0));
 CREATE UNIQUE INDEX runs_pkey ON runs USING btree (id);
 CREATE INDEX runs_restricted ON runs USING btree (workflow, wake_at) WHERE ((wake_at IS NOT NULL) AND ((deaths >= 2) OR (avoid IS NOT NULL)));
-CREATE INDEX runs_scope_ended ON runs USING btree (scope, workflow, status, ended_at) WHERE ((scope <> ''::text) AND (ended_at IS NOT NULL));
+CREATE INDEX runs_scope_ended ON runs USING btree (scope, workflow, status, ended_at, id) WHERE ((scope <> ''::text) AND (ended_at IS NOT NULL));
 CREATE INDEX runs_scope_error_code ON runs USING btree (scope, error_code, created_at, id) WHERE ((scope <> ''::text) AND (error_code IS NOT NULL));
 CREATE INDEX runs_scope_error_name ON runs USING btree (scope, error_name, created_at, id) WHERE ((scope <> ''::text) AND (error_name IS NOT NULL));
 CREATE INDEX runs_scope_id ON runs USING btree (scope, id) WHERE (scope <> ''::text);
-CREATE INDEX runs_scope_listed ON runs USING btree (scope, workflow, status, created_at) WHERE (scope <> ''::text);
+CREATE INDEX runs_scope_listed ON runs USING btree (scope, workflow, status, created_at, id) WHERE (scope <> ''::text);
 CREATE INDEX runs_scope_person ON runs USING btree (scope, created_at, id) WHERE ((scope <> ''::text) AND ((trouble IS NOT NULL) OR (unsettled > 0)));
 CREATE INDEX runs_stop ON runs USING btree (stop_at) WHERE ((stop_at IS NOT NULL) AND (ended_at IS NULL));
 CREATE INDEX runs_waiting ON runs USING btree (workflow, wake_at) WHERE ((owner IS NULL) AND (wake_at IS NOT NULL));
