@@ -37,7 +37,7 @@ export function apiClient(address: string, token: string | undefined): ApiCall {
 
 /** The thing was not found, in contrast to the route. */
 function isNotFound(name: string | undefined): boolean {
-  return name !== undefined && !/route[-_]unknown/i.test(name);
+  return name !== undefined && !/route[-_](unknown|not[-_]found)/i.test(name);
 }
 
 /** `?a=1&b=2` of the members that are defined. */

@@ -36,6 +36,9 @@ export function columns(rows: readonly (readonly string[])[]): string {
 
 export const print = (text: string): void => void process.stdout.write(text.endsWith("\n") || text === "" ? text : `${text}\n`);
 
+/** Prints one line with data in it, which must not control the terminal. */
+export const printLine = (text: string): void => print(printable(text));
+
 export const printJson = (value: unknown): void => print(JSON.stringify(value, undefined, 2));
 
 /** Prints to standard error: messages for people, apart from the output that programs read. */

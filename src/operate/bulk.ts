@@ -9,8 +9,7 @@ import { sha256 } from "../core/values/canonical.js";
  * action on a run derives from the id of the bulk action and that of the run, so a bulk action that is repeated, after a crash or a lost reply, acts on no run
  * a second time. Works on a store and through the HTTP API alike: both are a {@link BulkTarget}.
  */
-export const bulkActions = ["cancel", "terminate", "pause", "resume", "wake", "retry", "delete"] as const;
-export type BulkAction = (typeof bulkActions)[number];
+export type BulkAction = "cancel" | "terminate" | "pause" | "resume" | "wake" | "retry" | "delete";
 
 /** A run in the list. */
 interface ListedRun {

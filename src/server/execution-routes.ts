@@ -2,7 +2,7 @@ import type { Hono } from "hono";
 import { InvalidInputError } from "../core/errors/errors.js";
 import { oneOf } from "../core/ledger/options.js";
 import { executionStatuses } from "../core/packets/packet.js";
-import { type ExecutionDetails, type Runtime, WaitTimeoutError } from "../exports/graph.js";
+import { type ExecutionDetails, type HistoryItem, type Runtime, WaitTimeoutError } from "../exports/graph.js";
 import type { AppPolicy } from "./options.js";
 import { ServerProblemError } from "./problem.js";
 import { nextOf, numberOf, pageOf } from "./query.js";
@@ -10,11 +10,12 @@ import { nextOf, numberOf, pageOf } from "./query.js";
 export function addExecutionRoutes(app: Hono, runtime: Runtime, policy: AppPolicy): void {
   app.get("/executions", async (c) => {
     const page = pageOf(c);
-    const { flow, status } = c.req.query();
+    const { flow, status, scope } = c.req.query();
     if (status !== undefined) oneOf("status", status, executionStatuses);
     const executions = await runtime.executions({
       ...page,
       ...(flow === undefined ? {} : { flow }),
+      ...(scope === undefined ? {} : { scope }),
       ...(status === undefined ? {} : { status: status as (typeof executionStatuses)[number] }),
     });
     return c.json({ executions, ...nextOf(executions, page) });
@@ -29,6 +30,21 @@ export function addExecutionRoutes(app: Hono, runtime: Runtime, policy: AppPolic
     const signal = AbortSignal.any([c.req.raw.signal, policy.signal]);
     return c.json(await waitForEnd(runtime, found, waitMs, signal));
   });
+
+  app.get("/executions/:execution/history", async (c) => {
+    const { cursor, values = "false" } = c.req.query();
+    oneOf("values", values, ["true", "false"]);
+    const found = await findExecution(runtime, c.req.param("execution"));
+    if (found === undefined) throw new ServerProblemError("execution-unknown");
+    const query = { limit: numberOf(c, "limit") ?? 100, ...(cursor === undefined ? {} : { cursor }) };
+    const { items, next } = await runtime.history(found.id, query);
+    return c.json({ history: values === "true" ? items : items.map(withoutValues), next });
+  });
+}
+
+/** A message may repeat a value. */
+function withoutValues({ values: _, message: _m, ...item }: HistoryItem): Omit<HistoryItem, "values" | "message"> {
+  return item;
 }
 
 /** A malformed id counts as not found. */

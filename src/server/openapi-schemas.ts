@@ -29,7 +29,11 @@ const execution = {
   dead: number,
   createdAt: instant,
   endedAt: instant,
+  scope: text,
+  attributes: anything,
 };
+const recorded = { text, cut: { type: "boolean" }, bytes: number };
+const listed = (members: Record<string, object>) => ({ type: "array", items: object({ ...members, ...recorded }) });
 const letter = {
   id: text,
   flow: text,
@@ -88,6 +92,29 @@ export const schemas = {
       packets: { type: "array", items: object({ id: text, edge: text, state: text, attempt: number, key: text }, ["key"]) },
     },
     executionOptional,
+  ),
+  History: object(
+    {
+      history: {
+        type: "array",
+        items: object(
+          {
+            ...{ verdict: text, at: instant, packetId: text, edge: text, node: text, attempt: number, startedAt: instant, ms: number },
+            ...{ code: text, message: text, about: text },
+            ...{ sent: { type: "array", items: text }, joined: { type: "array", items: text } },
+            values: object({
+              input: listed({ port: text }),
+              sent: listed({ edge: text }),
+              outputs: listed({ node: text, port: text }),
+              more: number,
+            }),
+          },
+          ["node", "attempt", "startedAt", "ms", "code", "message", "about", "values"],
+        ),
+      },
+      next: text,
+    },
+    ["next"],
   ),
   DeadLetter: object(letter, letterOptional),
   DeadLetterList: object({ deadLetters: listOf("DeadLetter"), next: text }, ["next"]),

@@ -166,6 +166,7 @@ export const openApi = {
         parameters: [
           parameter("query", "flow", "Only this flow"),
           parameter("query", "status", "Only this status", { enum: ["running", "completed", "dead"] }),
+          parameter("query", "scope", "Only executions of this scope; empty: only those without one"),
           ...page,
         ],
         responses: { 200: answer("A page of executions", "ExecutionList"), 400: problem("A parameter is invalid") },
@@ -181,6 +182,26 @@ export const openApi = {
         ],
         responses: {
           200: answer("The execution, ended or still running", "ExecutionDetails"),
+          400: problem("A parameter is invalid"),
+          404: absent,
+        },
+      }),
+    },
+    "/executions/{execution}/history": {
+      get: operation({
+        id: "showExecutionHistory",
+        summary: "Show the history of an execution, oldest first: its recorded deliveries, and unusual events",
+        parameters: [
+          parameter("path", "execution", "The id of an execution"),
+          parameter("query", "limit", "Maximum number of lines", { type: "integer", minimum: 1, maximum: 1000, default: 100 }),
+          parameter("query", "cursor", "Continue here: `next` of the previous page"),
+          parameter("query", "values", "Also recorded inputs and outputs, and messages of errors", {
+            enum: ["true", "false"],
+            default: "false",
+          }),
+        ],
+        responses: {
+          200: answer("A page of the history", "History"),
           400: problem("A parameter is invalid"),
           404: absent,
         },

@@ -175,6 +175,35 @@ onStoresInTurn("the command line acts on a run", ["sqlite"], (test) => {
     });
 
   for (const way of ways)
+    test(`the filters of the list, by ${way}`, async ({ scene }) => {
+      const { store, worker } = await scene.work({});
+      await startFailed(scene, store);
+      await worker.stop();
+      const { where } = await wayTo(way, scene, store);
+      const more = ["--scope", "acme", "--attribute", "customer=c-17", "--attribute", "priority=2", "--timeout", "1h"];
+      expect(await command("runs", "start", "order", "--id", "o-1", ...more, ...where)).toMatchObject({ code: 0 });
+      expect((await command("runs", "show", "o-1", ...where)).out).toMatch(
+        /\nscope +acme\n[\s\S]*attributes +\{"customer":"c-17","priority":2\}/,
+      );
+      const found = async (...filter: string[]) => {
+        const { items } = await json<{ items: { id: string }[] }>("runs", "list", ...filter, ...where);
+        return items.map(({ id }) => id);
+      };
+      expect(await found("--scope", "acme")).toEqual(["o-1"]);
+      expect(await found("--attribute", "customer=c-17")).toEqual(["o-1"]);
+      expect(await found("--attribute", "priority=2")).toEqual(["o-1"]);
+      expect(await found("--attribute", 'priority="2"')).toEqual([]);
+      expect(await found("--error-name", "FatalError")).toEqual(["r-1"]);
+      expect(await found("--error-code", "FATAL")).toEqual(["r-1"]);
+      expect(await found("--id-prefix", "o-")).toEqual(["o-1"]);
+      expect(await found("--created-after", "1h")).toEqual(["o-1", "r-1"]);
+      expect(await found("--created-before", "1h")).toEqual([]);
+      expect(await found("--ended-after", "2020-01-01T00:00Z")).toEqual(["r-1"]);
+      expect(await found("--needs-person")).toEqual([]);
+      expect((await command("runs", "list", "--scope", "acme", ...where)).out).toMatch(/^ID +WORKFLOW +SCOPE +STATUS /);
+    });
+
+  for (const way of ways)
     test(`keys by ${way}: released, resolved, erased`, async ({ scene }) => {
       const store = await scene.open();
       const { where, actor } = await wayTo(way, scene, store);

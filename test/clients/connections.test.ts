@@ -66,7 +66,7 @@ describe.for(languages)("the client of", (language) => {
       expect(scene.effectsOf(call)).toEqual({ applied: 1, calls: 1 });
     });
 
-    test.for(sample([settle, begin], 2))(
+    test.for(sample([begin, settle], 2))(
       "the connection breaks in the middle of the reply of %s: the request is sent again",
       async (path) => {
         const scene = await clientScene({ language });

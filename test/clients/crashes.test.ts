@@ -1,8 +1,6 @@
-import { inspect } from "onceflow";
 import { describe, expect, test } from "vitest";
 import { isFull, sample } from "../kit/effort.js";
 import { takeTurns } from "../kit/heavy.js";
-import { until } from "../kit/until.js";
 import type { ClientCall } from "./client-process.js";
 import { languages, titleOf } from "./languages.js";
 import { clientScene } from "./scene.js";
@@ -68,41 +66,6 @@ describe.for(languages)("the client of", (language) => {
       const [third] = await scene.run([call]);
       expect(third).toMatchObject({ status: "replayed", value: second?.value });
       expect(scene.effectsOf(call)).toEqual(counts);
-    });
-
-    test.for(sample(["waitLost", "check"] as const, 2))(
-      "stopped for longer than its lease: %s sees it, and its settle is refused",
-      async (does) => {
-        const scene = await clientScene({ language });
-        const call: ClientCall = { key: "charge:order-1", leaseMs: 300, waitMs: 120_000 };
-        const held = scene.proxy.hold("/effects", "reply");
-        const first = scene.start([{ ...call, does }]);
-        await held.arrived;
-        first.child.kill("SIGSTOP");
-        const [second] = await scene.run([{ ...call, result: "second" }]);
-        expect(second).toMatchObject({ status: "executed", attempt: 2, value: "second" });
-        first.child.kill("SIGCONT");
-        held.release();
-        const lost = { error: "LEASE_LOST", attempt: 1, retryable: true };
-        expect(await first.lines).toMatchObject(does === "waitLost" ? [{ lost: true }, lost] : [lost]);
-        const record = await inspect(scene.store, { key: call.key });
-        expect(record).toMatchObject({ value: "second", attempts: [{ verdict: "lapsed" }, { verdict: "completed" }] });
-        expect(scene.effectsOf(call)).toEqual({ applied: 2, calls: 2 });
-      },
-    );
-
-    test("stopped for longer than its lease while no other client came: its late settle is accepted", async () => {
-      const scene = await clientScene({ language });
-      const call: ClientCall = { key: "charge:order-1", effect: "atMostOnce", leaseMs: 300 };
-      const held = scene.proxy.hold("/effects", "reply");
-      const first = scene.start([call]);
-      await held.arrived;
-      first.child.kill("SIGSTOP");
-      await until("the lease has expired", async () => (await inspect(scene.store, { key: call.key }))?.state === "unknown");
-      first.child.kill("SIGCONT");
-      held.release();
-      expect(await first.lines).toMatchObject([{ status: "executed", attempt: 1 }]);
-      expect(await inspect(scene.store, { key: call.key })).toMatchObject({ state: "completed", attempt: 1 });
     });
   });
 });

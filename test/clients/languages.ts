@@ -6,7 +6,7 @@ import { runGo } from "../nodes/go.js";
 import { findPython } from "../servers/sources/python.js";
 
 const root = resolve(import.meta.dirname, "../..");
-export const clientsFolder: string = join(root, "clients");
+const clientsFolder: string = join(root, "clients");
 
 /** The client program of a language: how it is started, or the reason why it cannot run here. */
 export type ClientProgram =

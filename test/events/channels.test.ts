@@ -10,7 +10,7 @@ import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { channels } from "../../src/core/events/channels.js";
 import { gate } from "../kit/gate.js";
 import { attemptLeases } from "./attempt-leases.js";
-import { heard } from "./heard.js";
+import { eventually, heard } from "./heard.js";
 
 let store: Store;
 beforeEach(async () => {
@@ -86,7 +86,7 @@ test("messages that a relay publishes, with a retry", async () => {
     if (tries === 1) throw new Error("the broker is away");
   });
   await outbox.add(undefined, { id: "o1", payload: "secret" });
-  await vi.waitFor(() => expect(events).toHaveLength(2));
+  await eventually(() => expect(events).toHaveLength(2));
   await relay.stop();
   expect(events).toMatchObject([
     { type: "published", store: "memory", outbox: "orders", id: "o1", outcome: "retry", attempt: 1 },
@@ -164,7 +164,7 @@ test("a subscriber that throws harms no operation: Node reports its error in a l
     }),
   );
   expect(await once(store, { key: key.of("harmless") }, () => 1)).toMatchObject({ status: "executed", value: 1 });
-  await vi.waitFor(() => expect(errors).toHaveLength(1));
+  await eventually(() => expect(errors).toHaveLength(1));
 });
 
 test("subscribe refuses a channel that does not exist, names those that do, and ends once", async () => {

@@ -1,5 +1,5 @@
 import { type EventName, type Events, subscribe } from "onceflow/events";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
 
 interface Hearing<Name extends EventName> {
   /** Default: all events of the channel. */
@@ -27,4 +27,9 @@ export function inShort(event: Events["onceflow:run"]): string {
 /** Without those of claims: whether a run is claimed, or goes on where it was started, depends on how busy its worker is. */
 export function withoutClaims(events: readonly Events["onceflow:run"][]): string[] {
   return events.filter(({ type }) => type !== "claimed" && type !== "resumed").map(inShort);
+}
+
+/** Repeats expectations until they hold, also on a busy machine. */
+export async function eventually(expectations: () => void): Promise<void> {
+  await vi.waitFor(expectations, { timeout: 60_000, interval: 5 });
 }

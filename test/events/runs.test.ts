@@ -1,14 +1,14 @@
 import { type Store, UnreachableError } from "onceflow";
 import { FatalError, sleep, step, workflow } from "onceflow/workflow";
 import { getRun, retryRun, start } from "onceflow/workflow/api";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { gate } from "../kit/gate.js";
 import { fullStores, onStores, shortMs } from "../kit/scene.js";
 import { until } from "../kit/until.js";
 import { muteWarnings } from "../kit/warnings.js";
 import { Process } from "../workflow/process.js";
 import { quick, untilReleased, untilStatus } from "../workflow/scene.js";
-import { heard, inShort, withoutClaims } from "./heard.js";
+import { eventually, heard, inShort, withoutClaims } from "./heard.js";
 
 onStores("events of runs and steps", fullStores, (test) => {
   test("a step that fails twice and then succeeds: every attempt begins after its entry, every verdict follows its own", async ({
@@ -60,10 +60,10 @@ onStores("events of runs and steps", fullStores, (test) => {
     await untilReleased(store, id);
     await getRun(id, { store }).wakeUp();
     await expect(returnValue).rejects.toThrow("always");
-    await vi.waitFor(() => expect(withoutClaims(runs)).toEqual(["started", "rested", "ended failed"]));
+    await eventually(() => expect(withoutClaims(runs)).toEqual(["started", "rested", "ended failed"]));
     expect(runs.find(({ type }) => type === "rested")).toMatchObject({ wakeAt: expect.any(Number) });
     await retryRun(id, { store, reason: "the provider works again" });
-    await vi.waitFor(() => expect(runs.map(inShort).slice(-4)).toEqual(["retried", "claimed", "resumed", "ended failed"]));
+    await eventually(() => expect(runs.map(inShort).slice(-4)).toEqual(["retried", "claimed", "resumed", "ended failed"]));
   });
 
   test("a step of unknown outcome: its verdict and the run say so", async ({ scene }) => {
@@ -76,7 +76,7 @@ onStores("events of runs and steps", fullStores, (test) => {
     await start(run, [], { id, store });
     await untilStatus(store, id, "unknown");
     expect(steps).toMatchObject([{ verdict: "unknown", attempt: 1 }]);
-    await vi.waitFor(() => expect(withoutClaims(runs)).toEqual(["started", "unknown"]));
+    await eventually(() => expect(withoutClaims(runs)).toEqual(["started", "unknown"]));
   });
 
   test("a run whose code has changed diverges", async ({ scene }) => {
@@ -100,7 +100,7 @@ onStores("events of runs and steps", fullStores, (test) => {
     await store.commit({ run: { verb: "send", to: { run: id }, kind: "wake", about: null, payload: null, key: "look" } });
     await scene.work({}, store);
     await untilStatus(store, id, "diverged");
-    await vi.waitFor(() => expect(runs.map(inShort).slice(0, 2)).toEqual(["claimed", "diverged"]));
+    await eventually(() => expect(runs.map(inShort).slice(0, 2)).toEqual(["claimed", "diverged"]));
     expect(JSON.stringify(runs)).not.toContain("second");
   });
 });
@@ -116,7 +116,7 @@ onStores("events of a takeover", ["sqlite"], (test) => {
     const steps = heard("onceflow:step", { scene, isWanted: (event) => event.run === "held" });
     const { store, worker } = await scene.work();
     await untilStatus(store, "held", "completed");
-    await vi.waitFor(() => expect(runs.map(inShort)).toEqual(["claimed, taken over", "resumed, taken over", "ended completed"]));
+    await eventually(() => expect(runs.map(inShort)).toEqual(["claimed, taken over", "resumed, taken over", "ended completed"]));
     expect(steps.map(({ type, attempt }) => `${type} ${attempt}`)).toEqual(["begin 2", "verdict 2"]);
     expect(runs[0]).toMatchObject({ worker: worker.owner, epoch: 2 });
   });
@@ -142,7 +142,7 @@ onStores("events of a takeover", ["sqlite"], (test) => {
     const leases = heard("onceflow:lease", { scene, isWanted: (event) => event.of === "runs" && event.worker === worker.owner });
     await start(run, [], { id: "lost", store: cut });
     await called.opened;
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(leases).toContainEqual({ type: "renewed", store: "sqlite", of: "runs", worker: worker.owner, run: undefined }),
     );
     const other = await scene.open();

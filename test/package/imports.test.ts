@@ -18,11 +18,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   http: ["core"],
   inbox: ["core"],
   outbox: ["core"],
+  // Graphs have the signature and the private-address checks of webhooks.
+  alerts: ["core", "outbox", "graph"],
   testing: ["core", "stores", "workflow", "graph"],
   ambient: ["core", "stores", "flow", "workflow", "graph"],
   bundlers: ["core", "transform", "workflow", "ambient", "stores"],
-  server: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
-  cli: ["ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
+  server: ["operate", "ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox"],
+  cli: ["operate", "ambient", "exports", "core", "flow", "workflow", "graph", "http", "inbox", "outbox", "server", "testing"],
 };
 
 const src = resolve(import.meta.dirname, "../../src");

@@ -17,7 +17,9 @@ describe("the pages", () => {
     ];
     expect(names.length).toBeGreaterThan(15);
     const errors = Object.keys(onceflow).filter((name) => /Error$|^NotApplied$/.test(name));
-    const { errors: codes } = sourceCodes((file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|alerts|server)\//.test(file));
+    const { errors: codes } = sourceCodes(
+      (file) => !/^(workflow|flow|transform|graph|cli|http|inbox|outbox|alerts|server|operate)\//.test(file),
+    );
     expect([...names, ...errors, ...codes].filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
     const operating = textOf("docs/guide/operating.md");
     expect(sourceCodes().warnings.filter((code) => !operating.includes(`\`${code}\``))).toEqual([]);
@@ -145,6 +147,21 @@ describe("the pages", () => {
     expect([...new Set(said)].filter((name) => !isSaid(name) && !page.includes(`## ${name}`))).toEqual([]);
   });
 
+  test("document every export, option, member and error of alerts", () => {
+    const { errors } = sourceCodes((file) => file.startsWith("alerts/"));
+    const page = textOf("docs/reference/alerts.md");
+    const said = [
+      ...exportsOf("src/exports/alerts.ts"),
+      ...["AlertOptions", "AlertWebhook", "AlertContext"].flatMap((name) => membersOf("src/alerts/options.ts", name)),
+      ...membersOf("src/alerts/alert.ts", "RunAlert"),
+      ...membersOf("src/alerts/alerts.ts", "Alerts"),
+      ...["WEBHOOK_UNREACHABLE", "WEBHOOK_STATUS", "WEBHOOK_REFUSED"],
+      ...errors,
+    ];
+    expect(said.length).toBeGreaterThan(30);
+    expect(said.filter((name) => !page.includes(`\`${name}`) && !page.includes(`${name} `) && !page.includes(`${name} }\``))).toEqual([]);
+  });
+
   test("document every export, option, error and warning of remote nodes", () => {
     const codes = sourceCodes((file) => file.startsWith("graph/remote/"));
     const page = textOf("docs/reference/remote-nodes.md");
@@ -189,7 +206,8 @@ describe("the pages", () => {
     expect(said.length).toBeGreaterThan(90);
     expect(said.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
     const cli = textOf("docs/reference/cli.md");
-    const commands = readdirSync(join(root, "src/cli/commands")).map((file) => textOf(`src/cli/commands/${file}`));
+    const files = readdirSync(join(root, "src/cli/commands"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+    const commands = files.map((file) => textOf(`src/cli/commands/${file}`));
     const words = commands.flatMap((text) =>
       [...text.matchAll(/\.command\("([\w-]+)"|"(?:-\w, )?(--[\w-]+)/g)].map(([, command, option]) => command ?? option ?? ""),
     );

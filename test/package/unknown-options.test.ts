@@ -1,4 +1,5 @@
 import { inspect, key, list, once, operation, purge, resolve, type Store } from "onceflow";
+import { alertOn } from "onceflow/alerts";
 import { Flow } from "onceflow/flow";
 import { idempotent, idempotentFetch, serveOperation } from "onceflow/http";
 import { createInbox } from "onceflow/inbox";
@@ -39,6 +40,7 @@ const calls: Readonly<Record<string, (store: Store) => unknown>> = {
   "inbox.handleBatch: signl": (store) => createInbox(store, { consumer: "c" }).handleBatch([message], () => 1, misspelt("signl")),
   "inbox.deadLetters: limt": (store) => createInbox(store, { consumer: "c" }).deadLetters(misspelt("limt")),
   "inbox.retry: mesage": (store) => createInbox(store, { consumer: "c" }).retry("1", () => 1, misspelt("mesage")),
+  "alertOn: onn": (store) => alertOn(misspelt("onn", { store, send: () => {} })),
   "createOutbox: nam": (store) => createOutbox(store, misspelt("nam", { name: "o" })),
   "outbox.add: ky": (store) => createOutbox(store, { name: "o" }).add(undefined, misspelt("ky", { payload: 1 })),
   "outbox.deadLetters: limt": (store) => createOutbox(store, { name: "o" }).deadLetters(misspelt("limt")),

@@ -66,6 +66,7 @@ async function again({ store }: Scene, act: Act): Promise<unknown> {
 }
 
 const key = keyOf("k");
+const entry = { node: "n", startedAt: 1, ms: 1, code: null, joined: [], details: "{}", entriesMax: 10 };
 
 /** An execution with a part that waits at port a of a join, and the claimed packet of the branch that leads to port b. */
 async function forked(hand: Hand, optional: readonly string[]): Promise<{ readonly execution: number; readonly branch: PacketRecord }> {
@@ -95,14 +96,18 @@ export const rows: readonly Row[] = [
       const execution = await hand.trigger({ key, lane: { name: "lane", deadBlocks: false } });
       const packet = await hand.take();
       await hand.send(hand.packet({ key, claim: true }));
-      return { verb: "commit", operation: hand.settleOf(packet, done, [hand.packet({ execution })], ['"out"']) };
+      const operation = hand.settleOf(packet, done, [hand.packet({ execution })], ['"out"']);
+      return { verb: "commit", operation: { ...operation, entry } };
     },
-    async check(scene, _, act) {
+    async check(scene, point, act) {
+      const history = async () => (await scene.store.packets.deliveries({ limit: 10 })).map(({ verdict }) => verdict);
+      expect(await history()).toEqual(point === "before" ? [] : ["completed"]);
       expect(await again(scene, act)).toBe("packetSettled");
       const { store, hand } = scene;
       expect((await store.read(key))?.record.state).toBe("completed");
       const [execution] = await store.packets.executions({ limit: 10 });
       expect(execution?.outputs).toEqual(['"out"']);
+      expect(await history()).toEqual(["completed"]);
       expect(await countersOf(store, execution?.no ?? 0)).toEqual([1, 0, 0, false]);
       const next = await hand.take();
       expect((await hand.done(next)).ended.map(({ no }) => no)).toEqual([execution?.no]);

@@ -1,5 +1,5 @@
 import { open, type Store } from "onceflow";
-import { describe, expect, inject, type TestContext, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, type TestContext, test } from "vitest";
 import type { Act } from "../../src/core/runs/operation.js";
 import {
   act as actNow,
@@ -15,18 +15,23 @@ import {
   reopening,
   startOf,
 } from "../../src/testing/contract/runs/run-operations.js";
+import { sample } from "../kit/effort.js";
 import { takeTurns } from "../kit/heavy.js";
 import { Program } from "../kit/program.js";
-import { postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
+import { mongoDatabase, postgresDatabase, sqliteDatabase } from "../ledger/crash-database.js";
+import { type OwnMongo, ownMongo } from "../stores/mongodb/own-mongodb.js";
 import type { ActDoom } from "./programs/act-worker.js";
 
 takeTurns();
 
 /** Runs the crash table of docs/internals/workflows.md for actions: a process dies before or after the write, and another one does the action again. */
 const postgres = inject("postgres");
+const mongodb = inject("mongodb");
+let mongo: OwnMongo | undefined;
 const databases = {
   SQLite: sqliteDatabase,
   PostgreSQL: (finished: TestContext["onTestFinished"]) => postgresDatabase(postgres.ok ? postgres.url : "", finished),
+  "MongoDB (emulator)": (finished: TestContext["onTestFinished"]) => mongoDatabase(mongo?.ok ? mongo.url : "", finished),
 } as const;
 
 async function die(doom: ActDoom): Promise<void> {
@@ -52,8 +57,9 @@ const actions: Readonly<Record<string, (store: Store) => Promise<Act>>> = {
   },
   "a continuation with a hook and the withdrawal of its mail": async (store) => {
     await append(store, await begin(store, { id: "parent" }), { next: released() });
-    const owned = await play(store, { parent: "parent" }, ended("failed", '"why"'));
-    return actOf(reopening(owned, { hooks: [hookOf("token")], chunks: [chunk] }));
+    const left = firstOf({ chunks: [{ ...chunk, writer: "forgotten" }] });
+    const owned = await play(store, { parent: "parent", first: left }, ended("failed", '"why"'));
+    return actOf(reopening(owned, { hooks: [hookOf("token")], chunks: [chunk], voids: [{ writer: "forgotten", attempt: 2 }] }));
   },
   "a removal": async (store) => {
     const owned = await begin(store, { first: firstOf({ hooks: [hookOf("token")], chunks: [chunk] }) });
@@ -65,9 +71,20 @@ const actions: Readonly<Record<string, (store: Store) => Promise<Act>>> = {
 };
 
 describe.for(Object.keys(databases) as (keyof typeof databases)[])("an operator's action on %s: the process dies", (name) => {
-  test.skipIf(name === "SQLite" || postgres.ok)("needs its server", ({ skip }) => skip(postgres.ok ? "" : postgres.reason));
-  if (name === "PostgreSQL" && !postgres.ok) return;
-  for (const [does, prepare] of Object.entries(actions)) {
+  const server = { SQLite: undefined, PostgreSQL: postgres, "MongoDB (emulator)": mongodb }[name];
+  test.skipIf(server === undefined || server.ok)("needs its server", ({ skip }) => skip(server?.ok === false ? server.reason : ""));
+  if (server?.ok === false) return;
+  if (name === "MongoDB (emulator)") {
+    beforeAll(async () => {
+      mongo = await ownMongo();
+    });
+    afterAll(async () => {
+      if (mongo?.ok) await mongo.stop();
+    });
+  }
+  const rows = Object.entries(actions);
+  // The emulator is slow.
+  for (const [does, prepare] of name === "MongoDB (emulator)" ? sample(rows, 2) : rows) {
     for (const point of ["before", "after"] as const) {
       test(`${point} the write of ${does}`, async ({ onTestFinished }) => {
         const { url } = await databases[name](onTestFinished);

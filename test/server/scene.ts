@@ -47,6 +47,7 @@ export async function scene({ place, ...options }: ServeOptions & { readonly pla
   const declined = new Set<string>();
   const held = new Map<string, Promise<void>>();
   const runtime = await createRuntime({
+    history: "full",
     store,
     documents,
     nodes: {

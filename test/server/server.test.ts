@@ -355,6 +355,8 @@ describe("the OpenAPI document", () => {
     const [execution] = await runtime.executions();
     answers.push(["FlowList", await call("/flows")], ["FlowDetails", await call("/flows/orders")]);
     answers.push(["ExecutionList", await call("/executions")], ["ExecutionDetails", await call(`/executions/${execution?.id}`)]);
+    const history = `/executions/${execution?.id}/history`;
+    answers.push(["History", await call(history)], ["History", await call(`${history}?values=true&limit=1`)]);
     answers.push(["DeadLetterList", await call("/flows/orders/dead-letters")]);
     answers.push(["DeadLetterDetails", await call(`/flows/orders/dead-letters/${letter?.id}`)]);
     const retried = await call(`/flows/orders/dead-letters/${letter?.id}/retry`, { method: "POST" });
@@ -395,4 +397,22 @@ test("unknown options are refused at once", async () => {
     { eventsMax: 1.5 },
   ])
     expect(() => createApp(runtime, options)).toThrow(InvalidInputError);
+});
+
+test("the history of an execution shows values only if the caller asks for them", async () => {
+  const { call, trigger, declined, runtime } = await scene();
+  declined.add("o-1");
+  await trigger(order, "order-1");
+  await runtime.idle();
+  const [execution] = await runtime.executions();
+  const path = `/executions/${execution?.id}/history`;
+  const hidden = (await json(await call(path))) as { history: { verdict: string; code?: string }[] };
+  expect(hidden.history.map(({ verdict }) => verdict)).toContain("dead");
+  expect(JSON.stringify(hidden)).not.toContain("o-1");
+  expect(JSON.stringify(await json(await call(`${path}?values=true`)))).toContain('\\"orderId\\":\\"o-1\\"');
+  const first = (await json(await call(`${path}?limit=1`))) as { history: unknown[]; next: string };
+  const second = (await json(await call(`${path}?limit=1000&cursor=${first.next}`))) as { history: unknown[] };
+  expect([...first.history, ...second.history]).toEqual(hidden.history);
+  expect((await call("/executions/ex_zzzz/history")).status).toBe(404);
+  for (const query of ["cursor=x", "limit=0", "values=yes"]) expect((await call(`${path}?${query}`)).status).toBe(400);
 });

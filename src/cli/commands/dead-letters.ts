@@ -4,7 +4,7 @@ import { exitFound } from "../exit-codes.js";
 import { wholeNumber } from "../number-option.js";
 import { addTargetOptions, type TargetOptions, withOperations } from "../operations/open-operations.js";
 import type { LetterDetails, LetterOperations, LetterQuery } from "../operations/operations.js";
-import { counted, facts, note, print, printJson, progress, table, timeOf } from "../output.js";
+import { counted, facts, note, print, printJson, printLine, progress, table, timeOf } from "../output.js";
 import { notFound } from "../report-error.js";
 import { isConfirmed } from "../terminal/ask.js";
 
@@ -134,7 +134,7 @@ async function each(verb: Verb, ids: readonly string[], options: ActOptions): Pr
 function printDryRun(action: "retry" | "discard", ids: readonly string[], json: boolean | undefined): void {
   if (json) printJson({ ok: true, dryRun: true, [action]: ids });
   else
-    print(
+    printLine(
       `dry run, nothing was done; ${action} would be called for ${counted(ids.length, "dead letter")}${ids.length > 0 ? `: ${ids.join(", ")}` : ""}`,
     );
 }

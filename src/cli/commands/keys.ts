@@ -4,7 +4,7 @@ import { InvalidInputError } from "../../exports/index.js";
 import { wholeNumber } from "../number-option.js";
 import { addTargetOptions, type TargetOptions, withOperations } from "../operations/open-operations.js";
 import type { Facts, KeyAction, KeyDetails, KeyRef, KeyRow } from "../operations/operations.js";
-import { facts, note, print, printJson, table, timeOf } from "../output.js";
+import { facts, note, print, printJson, printLine, table, timeOf } from "../output.js";
 import { notFound } from "../report-error.js";
 import { isConfirmed } from "../terminal/ask.js";
 import { type ActionCommandOptions, actOptionsOf, addActionOptions } from "./action-options.js";
@@ -141,7 +141,7 @@ async function act(action: KeyAction, ref: KeyRef, options: KeyActionOptions): P
     if (json) return printJson(answer);
     const did =
       answer["dryRun"] === true ? "dry run, nothing was done; otherwise: " : answer.repeated ? "done before with this action id: " : "";
-    print(`${did}${nameOf(ref)} is ${answer.state}${action === "erase" ? ", without its outcome" : ""}`);
+    printLine(`${did}${nameOf(ref)} is ${answer.state}${action === "erase" ? ", without its outcome" : ""}`);
   });
 }
 

@@ -11,15 +11,16 @@ async function workers(options: TargetOptions): Promise<void> {
   await withOperations(options, async (operations) => {
     const found = await operations.workers();
     if (options.json) return printJson(found);
-    const rows = found.map(({ id, live, version, startedAt, seenAt, workflows }) => [
+    const rows = found.map(({ id, live, version, startedAt, seenAt, workflows, runs, hasMoreRuns }) => [
       id,
       live ? "live" : "silent",
       version,
       timeOf(startedAt),
       timeOf(seenAt),
+      runs && `${runs.length}${hasMoreRuns ? "+" : ""}`,
       workflows.join(", "),
     ]);
-    print(table(["ID", "STATE", "VERSION", "STARTED", "SEEN", "WORKFLOWS"], rows));
+    print(table(["ID", "STATE", "VERSION", "STARTED", "SEEN", "RUNS", "WORKFLOWS"], rows));
     if (found.length === 0) note("no worker has been seen in the last hour");
   });
 }

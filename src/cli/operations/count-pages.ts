@@ -17,3 +17,8 @@ export async function countPages(
   } while (cursor !== undefined && total < countMax);
   return Object.fromEntries([...counts].map(([status, count]) => [status, { count, capped: cursor !== undefined }]));
 }
+
+/** Without the statuses that no run has. */
+export function withoutZeros(counts: RunCounts): RunCounts {
+  return Object.fromEntries(Object.entries(counts).filter(([, { count }]) => count > 0));
+}

@@ -4,14 +4,14 @@ import { decode } from "../../core/values/codec.js";
 import { decodeError } from "../../core/values/stored-error.js";
 import { createRuntime, type Runtime } from "../../exports/graph.js";
 import { inspect, list } from "../../exports/index.js";
-import { listRuns, readJournal, start } from "../../exports/workflow/api.js";
+import { countRuns, listRuns, listWorkers, readJournal, start } from "../../exports/workflow/api.js";
 import * as keys from "../../operate/keys.js";
 import { actOnRun } from "../../operate/run-actions.js";
 import * as operate from "../../operate/runs.js";
 import { summaryOf } from "../../workflow/client/search/list-runs.js";
 import { loadAside } from "../../workflow/journal/aside.js";
 import { actorName } from "./actor.js";
-import { countPages } from "./count-pages.js";
+import { withoutZeros } from "./count-pages.js";
 import { inboxLetters, packetLetters } from "./local-letters.js";
 import type { Facts, KeyDetails, Operations, RunDetails, RunErrorText, RunRow } from "./operations.js";
 import { plain } from "./plain.js";
@@ -29,7 +29,10 @@ export function localOperations(store: Store): { readonly operations: Operations
   const operations: Operations = {
     runs: {
       list: runRows,
-      count: (filter) => countPages((page) => operations.runs.list({ ...filter, ...page })),
+      count: async (filter) => {
+        requireRuns(store);
+        return withoutZeros(await countRuns({ ...filter, store }));
+      },
       read: (id, options) => readRun(store, id, options),
       journal: async (id, page) => plain(await readJournal(id, { ...page, store })) as never,
       act: async (action, id, options) => {
@@ -56,7 +59,10 @@ export function localOperations(store: Store): { readonly operations: Operations
       },
     },
     deadLetters: (inbox) => (inbox === undefined ? packetLetters(client) : inboxLetters(store, inbox)),
-    workers: async () => plain(await requireRuns(store).workers()) as never,
+    workers: async () => {
+      requireRuns(store);
+      return plain(await listWorkers({ store, limit: 1000, runsMax: 1000 })) as never;
+    },
     log: async (query) => plain(await operate.log(store, query)) as never,
   };
   return { operations, close: async () => await (await runtime)?.stop() };

@@ -49,9 +49,9 @@ export interface LetterOperations {
 /** Members that only some answers or actions have. */
 export type Facts = Readonly<Record<string, unknown>>;
 
-export type RunAction = "cancel" | "terminate" | "pause" | "resume" | "wake" | "retry" | "fork" | "resolve" | "delete";
+type RunAction = "cancel" | "terminate" | "pause" | "resume" | "wake" | "retry" | "fork" | "resolve" | "delete";
 export type KeyAction = "resolve" | "release" | "erase";
-export type LetterAction = "retry" | "discard";
+type LetterAction = "retry" | "discard";
 
 /** What every action takes. The actor is the user of this process, or the one that the server knows. */
 export interface ActOptions {
@@ -61,7 +61,7 @@ export interface ActOptions {
   readonly ifStatus?: RunStatus;
 }
 
-export interface Page<Row> {
+interface Page<Row> {
   readonly items: readonly Row[];
   readonly cursor?: string;
 }
@@ -82,7 +82,7 @@ export interface RunFilter {
   readonly needsPerson?: true;
 }
 
-export interface RunQuery extends RunFilter {
+interface RunQuery extends RunFilter {
   readonly limit?: number;
   readonly cursor?: string;
 }
@@ -133,7 +133,7 @@ export interface JournalRow {
   readonly detail?: readonly unknown[];
 }
 
-export interface StartRequest {
+interface StartRequest {
   readonly workflow: string;
   readonly args: readonly unknown[];
   readonly id?: string;
@@ -147,7 +147,7 @@ export interface KeyRef {
   readonly key: string;
 }
 
-export interface KeyQuery {
+interface KeyQuery {
   readonly scope?: string;
   readonly state?: State;
   readonly prefix?: string;
@@ -210,16 +210,19 @@ export interface LetterDetails extends LetterRow, Facts {
   }[];
 }
 
-export interface WorkerRow {
+interface WorkerRow {
   readonly id: string;
   readonly workflows: readonly string[];
   readonly version?: string | null;
   readonly startedAt: string | number;
   readonly seenAt: string | number;
   readonly live: boolean;
+  /** The runs that it has now. A server may leave them out. */
+  readonly runs?: readonly { readonly id: string }[];
+  readonly hasMoreRuns?: boolean;
 }
 
-export interface LogQuery {
+interface LogQuery {
   readonly runId?: string;
   readonly before?: number;
   readonly limit?: number;

@@ -58,7 +58,7 @@ function linesOf(row: readonly string[], widths: readonly number[], { fit, colou
 
 const characters = new Intl.Segmenter();
 
-/** Cuts a text into lines of this width: after a space, "/" or "," if there is one in the second half of the line. */
+/** Cuts a text into lines of this width: after a space, "/" or "," unless the line would be very short. */
 export function folded(text: string, width: number): string[] {
   if (widthOf(text) <= width) return [text];
   const lines: string[] = [];
@@ -66,11 +66,12 @@ export function folded(text: string, width: number): string[] {
   for (const { segment } of characters.segment(text)) {
     if (line !== "" && widthOf(line + segment) > width) {
       const at = Math.max(line.lastIndexOf(" "), line.lastIndexOf("/"), line.lastIndexOf(",")) + 1;
-      const rest = at > line.length / 2 ? line.slice(at) : "";
-      lines.push(rest === "" ? line : line.slice(0, at).trimEnd());
+      const rest = at > line.length / 3 ? line.slice(at) : "";
+      lines.push((rest === "" ? line : line.slice(0, at)).trimEnd());
       line = rest;
     }
-    line += segment;
+    // The space at which a line was folded does not begin the next one.
+    if (line !== "" || segment !== " " || lines.length === 0) line += segment;
   }
   return line === "" ? lines : [...lines, line];
 }

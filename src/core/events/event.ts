@@ -15,6 +15,7 @@ export interface Events {
   readonly "onceflow:lease": LeaseEvent;
 }
 
+/** Name of a channel. */
 export type EventName = keyof Events;
 
 interface AboutRun {

@@ -4,7 +4,7 @@ import { ApiProblem } from "./problems.js";
 export const apiRoles = ["view", "work", "operate", "values"] as const;
 
 /**
- * What a sender may do. `view`: list and show. `work`: begin, renew and settle keys, start runs, deliver to hooks, trigger flows. `operate`: act on runs, keys, dead letters
+ * What a sender may do. `view`: list and show. `work`: begin, renew and settle keys, start runs, list hooks and deliver to them, trigger flows. `operate`: act on runs, keys, dead letters
  * and flows. `values`: also see inputs, results, payloads and the messages of errors. No role includes another one.
  */
 export type ApiRole = (typeof apiRoles)[number];
@@ -18,6 +18,15 @@ export interface ApiCaller {
   readonly scopes: readonly string[] | "*";
 }
 
+/**
+ * Says who sends a request, and what the sender may do; null or undefined: an unknown sender. It gets the request without its body.
+ *
+ * @example
+ * const authorize: Authorize = async (request) => {
+ *   const user = await sessionOf(request);
+ *   return user ? { actor: user.name, roles: ["view", "operate"], scopes: [user.tenant] } : null;
+ * };
+ */
 export type Authorize = (request: Request) => Promise<ApiCaller | null | undefined> | ApiCaller | null | undefined;
 
 export function hasRole({ roles }: ApiCaller, role: ApiRole): boolean {

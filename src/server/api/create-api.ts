@@ -9,7 +9,7 @@ import { apiDocument } from "./openapi.js";
 import { type ApiOptions, type ApiPolicy, checkApiOptions } from "./options.js";
 import { ApiProblem, knownProblem, problemResponse } from "./problems.js";
 import type { Route } from "./route.js";
-import { routesOf } from "./routes.js";
+import { routesOf } from "./routes/routes.js";
 
 /** A Fetch handler, to mount in an app of yours. */
 export type ApiHandler = (request: Request) => Promise<Response>;

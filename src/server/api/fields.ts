@@ -59,6 +59,15 @@ export function flag(about: string): Field<boolean, true> {
   return { about, schema: { type: "boolean" }, required: true, read, ofText };
 }
 
+export function onlyTrue(about: string): Field<true, true> {
+  const of = flag(about);
+  const read = (value: unknown, name: string): true => {
+    if (of.read(value, name)) return true;
+    throw new InvalidInputError(name, "must be true, or left out");
+  };
+  return { ...of, schema: { const: true }, read };
+}
+
 export function choice<Value extends string>(about: string, values: readonly Value[]): Field<Value, true> {
   const read = (value: unknown, name: string): Value => {
     const found = values.find((each) => each === value);

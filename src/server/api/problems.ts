@@ -52,10 +52,9 @@ export const problems = {
 
 export type ApiProblemCode = keyof typeof problems;
 
-export const statusesOf = (codes: readonly ApiProblemCode[]): readonly number[] => [...new Set(codes.map((code) => problems[code][0]))];
 export const titleOf = (code: ApiProblemCode): string => problems[code][1];
 export const statusOf = (code: ApiProblemCode): number => problems[code][0];
-export const isApiProblemCode = (code: string): code is ApiProblemCode => Object.hasOwn(problems, code);
+const isApiProblemCode = (code: string): code is ApiProblemCode => Object.hasOwn(problems, code);
 
 /** Thrown by a route to answer with a problem. `facts` are members of the answer beside code, title and detail. */
 export class ApiProblem extends Error {
@@ -93,7 +92,7 @@ function inBounds(detail: string): string {
 const withoutDetail: ReadonlySet<string> = new Set(["STORE_UNREACHABLE", "NOT_KNOWN", "NOT_SAVED", "STORE_REFUSED", "MISSING_CAPABILITY"]);
 
 /** Codes of errors that have another name here. */
-const renamed: Readonly<Record<string, ApiProblemCode>> = { RUNTIME_STOPPED: "STOPPING", EXECUTION_NOT_FOUND: "EXECUTION_NOT_FOUND" };
+const renamed: Readonly<Record<string, ApiProblemCode>> = { RUNTIME_STOPPED: "STOPPING", RUN_SCOPE: "RUN_MISMATCH" };
 
 /** The response for an error whose cause the client may know; undefined for an unexpected error. */
 export function knownProblem(error: unknown): Response | undefined {

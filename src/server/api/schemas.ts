@@ -40,10 +40,10 @@ const run = {
   createdAt: instant,
   unsettled: number,
   needsPerson: flag,
-};
-const runMore = {
   scope: text,
   attributes: { type: "object" },
+};
+const runMore = {
   trouble: text,
   startedAt: instant,
   completedAt: instant,
@@ -75,6 +75,8 @@ const execution = {
   duplicates: number,
   dead: number,
   createdAt: instant,
+  scope: text,
+  attributes: { type: "object" },
 };
 const executionMore = { key: text, endedAt: instant };
 
@@ -118,8 +120,31 @@ export const schemas = {
     object({ seq: number, index: number, type: text, id: text, at: instant }, { stepId: text, attempt: number, detail: {}, ...hidden }),
   ),
   AttemptList: items(object({ attempt: number, startedAt: instant, verdict: text }, { endedAt: instant, how: text })),
+  RunCounts: { type: "object", additionalProperties: object({ count: number, capped: flag }) },
+  FoundRuns: object({ items: listOf("Run"), isComplete: flag, scanned: number }, { cursor: text }),
+  HookList: object(
+    {
+      items: { type: "array", items: object({ token: text, runId: text, hookId: text, createdAt: instant }, { metadata: {}, ...hidden }) },
+    },
+    { cursor: text },
+  ),
   WorkerList: items(
-    object({ id: text, workflows: { type: "array", items: text }, startedAt: instant, seenAt: instant, live: flag }, { version: text }),
+    object(
+      {
+        ...{ id: text, workflows: { type: "array", items: text }, startedAt: instant, seenAt: instant, live: flag, hasMoreRuns: flag },
+        runs: { type: "array", items: object({ id: text, workflow: text }) },
+      },
+      { version: text },
+    ),
+  ),
+  RunsWithoutWorker: object(
+    {
+      items: {
+        type: "array",
+        items: object({ id: text, workflow: text, status: { enum: runStatuses }, createdAt: instant, reason: text }, { parentId: text }),
+      },
+    },
+    { cursor: text },
   ),
   LogList: items(
     object({ no: number, actionId: text, at: instant, actor: text, action: text, runId: text }, { reason: text, answer: {}, ...hidden }),
@@ -147,6 +172,21 @@ export const schemas = {
   ExecutionDetails: object(
     { ...execution, notes: { type: "array" }, packets: { type: "array" } },
     { ...executionMore, input: {}, outputs: { type: "array" }, ...hidden },
+  ),
+  HistoryList: object(
+    {
+      items: {
+        type: "array",
+        items: object(
+          { verdict: text, at: instant, packetId: text, edge: text, sent: { type: "array" }, joined: { type: "array" } },
+          {
+            ...{ node: text, attempt: number, startedAt: instant, ms: { type: "number" }, code: text, about: text },
+            ...{ message: text, recorded: {}, ...hidden },
+          },
+        ),
+      },
+    },
+    { cursor: text },
   ),
   Capabilities: object({
     store: text,

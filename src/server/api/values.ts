@@ -13,8 +13,8 @@ export function valuesFor(caller: ApiCaller, read: () => Members): Members {
 }
 
 /** An error: its message may contain values. */
-export function errorFor(caller: ApiCaller, error: Error): Members {
-  const { code } = error as { readonly code?: unknown };
+export function errorFor(caller: ApiCaller, error: Pick<Error, "name" | "message"> & { readonly code?: unknown }): Members {
+  const { code } = error;
   return {
     name: error.name,
     ...(typeof code === "string" || typeof code === "number" ? { code } : {}),

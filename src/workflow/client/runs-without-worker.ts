@@ -1,5 +1,6 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
+import { checkName } from "../../core/ledger/key.js";
 import { whole } from "../../core/ledger/key-ref.js";
 import type { RunBackend } from "../../core/runs/operation.js";
 import { hasEnded, type RunRecord, type RunStatus, runStatuses, type WorkerRecord } from "../../core/runs/run.js";
@@ -9,6 +10,8 @@ import type { InStore } from "./in-store.js";
 
 /** Options of {@link runsWithoutWorker}. */
 export interface RunsWithoutWorkerOptions extends InStore {
+  /** Only runs of this tenant. Default: of all. */
+  readonly scope?: string;
   /** Page size, from 1 to 1000. Default 100. */
   readonly limit?: number;
   /** The `cursor` of the previous page. */
@@ -34,7 +37,7 @@ export interface RunWithoutWorkerPage {
   readonly cursor: string | undefined;
 }
 
-const optionNames: OptionNames<RunsWithoutWorkerOptions> = { store: true, limit: true, cursor: true };
+const optionNames: OptionNames<RunsWithoutWorkerOptions> = { store: true, scope: true, limit: true, cursor: true };
 
 const openStatuses: readonly RunStatus[] = runStatuses.filter((status) => !hasEnded(status));
 /** Maximum number of workflows without a worker that are looked at for one page: each is a few reads. */
@@ -50,7 +53,8 @@ const workflowsMax = 100;
  */
 export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}): Promise<RunWithoutWorkerPage> {
   knownOptions("runsWithoutWorker", options, optionNames);
-  const { store: given, limit = 100, cursor } = options;
+  const { store: given, scope, limit = 100, cursor } = options;
+  if (scope !== undefined) checkScope(scope);
   whole("limit", limit, 1, 1000);
   const start = cursor === undefined ? ({ workflow: "" } as const) : placeOf(cursor);
   const { runs } = await readingStore(given);
@@ -67,7 +71,8 @@ export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}):
     const { workflow, status, after } = place;
     // A worker that has the workflow may have started since the last page.
     const wanted = served.has(workflow) ? 0 : limit - items.length;
-    const page = wanted === 0 ? [] : await runs.list({ workflow, status, ...(after === undefined ? {} : { after }), limit: wanted });
+    const within = { ...(scope === undefined ? {} : { scope }), ...(after === undefined ? {} : { after }) };
+    const page = wanted === 0 ? [] : await runs.list({ workflow, status, ...within, limit: wanted });
     const reason = reasonFor(workflow, workers);
     for (const run of page) items.push(itemOf(run, reason));
     const last = page.at(-1);
@@ -78,6 +83,11 @@ export async function runsWithoutWorker(options: RunsWithoutWorkerOptions = {}):
     place = nextStatus === undefined ? { workflow } : { workflow, status: nextStatus };
   }
   return { items, cursor: cursorOf(place) };
+}
+
+function checkScope(scope: unknown): void {
+  if (scope === "") throw new InvalidInputError("scope", "must not be empty; leave it out to find the runs of all scopes");
+  checkName("scope", scope);
 }
 
 /** Where a page begins. Without a status: behind all runs of the workflow. */

@@ -46,22 +46,27 @@ onStores("recovery after a worker died with a packet", packetStores, (test) => {
     expect(await death(scene, line("{ strategy: replayFromCheckpoint }"))).toMatchObject({
       log: ["b by second"],
       status: "completed",
-      notes: [],
+      notes: ["crashed"],
     });
   });
 
   test("replayFrom delivers again from the named stage", async ({ scene }) => {
     const found = await death(scene, line("{ strategy: replayFromCheckpoint, replayFrom: A }"));
-    expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["restarted"] });
+    expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["crashed", "restarted"] });
   });
 
   test("replayFromEntrypoint delivers again from the entry point, even if the packet's own edge has a key", async ({ scene }) => {
     const found = await death(scene, line("{ strategy: replayFromEntrypoint }", 'idempotencyKey: "{{payload.id}}-b",'));
-    expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["restarted"] });
+    expect(found).toMatchObject({ log: ["a by second", "b by second"], status: "completed", notes: ["crashed", "restarted"] });
   });
 
   test("skip drops the packet and leaves a note", async ({ scene }) => {
-    expect(await death(scene, line("{ strategy: skip }"))).toMatchObject({ log: [], status: "completed", notes: ["skipped"], letters: [] });
+    expect(await death(scene, line("{ strategy: skip }"))).toMatchObject({
+      log: [],
+      status: "completed",
+      notes: ["crashed", "skipped"],
+      letters: [],
+    });
   });
 
   test("fail makes the packet a dead letter with that reason", async ({ scene }) => {
@@ -74,7 +79,11 @@ onStores("recovery after a worker died with a packet", packetStores, (test) => {
       "to: A, delivery: { mode: checkpoint",
       'to: A, delivery: { mode: checkpoint, idempotencyKey: "{{payload.id}}-a"',
     );
-    expect(await death(scene, { text, file: "flow.yaml" })).toMatchObject({ log: ["b by second"], status: "completed", notes: [] });
+    expect(await death(scene, { text, file: "flow.yaml" })).toMatchObject({
+      log: ["b by second"],
+      status: "completed",
+      notes: ["crashed"],
+    });
   });
 });
 

@@ -4,7 +4,7 @@ import { type ApiCaller, type ApiHandler, type ApiOptions, createApi } from "onc
 import { onTestFinished } from "vitest";
 import { apiDocument } from "../../../src/server/api/openapi.js";
 import { checkApiOptions } from "../../../src/server/api/options.js";
-import { routesOf } from "../../../src/server/api/routes.js";
+import { routesOf } from "../../../src/server/api/routes/routes.js";
 import type { Scene as Place } from "../../kit/scene.js";
 
 /** The definitions of all routes. */
@@ -44,7 +44,7 @@ function checkAnswer(request: Request, { status, headers }: Response, body: obje
 /** A caller with all rights. */
 export const root: ApiCaller = { actor: "ann", roles: ["view", "work", "operate", "values"], scopes: "*" };
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
   readonly headers: Headers;

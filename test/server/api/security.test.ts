@@ -91,7 +91,8 @@ describe("roles", () => {
   test("every route that changes something needs work or operate, and is refused by a read-only API", async () => {
     const { send } = await apiScene({ readOnly: true });
     for (const { method, path, role } of routes) {
-      if (method === "GET") expect(role, path).toBe("view");
+      // Hooks are listed with their tokens, which are for those that deliver.
+      if (method === "GET") expect(role, path).toBe(path === "/hooks" ? "work" : "view");
       else expect(["work", "operate"], path).toContain(role);
       if (method === "POST") expect(await send(new Request(pathOf(path), { method })), path).toMatchObject({ body: { code: "READ_ONLY" } });
     }
@@ -106,7 +107,6 @@ describe("roles", () => {
     };
     await settle("ok", { completed: "secret" });
     await settle("bad", { failed: { name: "CardError", message: "secret" } });
-    await scene.store.clock.now();
     await post("/runs/start", { workflow: "w", args: ["secret"], id: "r" });
     scene.caller = { ...root, roles: ["view", "work", "operate"] };
     const answers = [

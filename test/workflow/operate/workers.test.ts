@@ -38,12 +38,14 @@ onStores("workers and the runs that have none", fullStores, (test) => {
     const define = (name: string) => workflow(scene.name(name), async () => {});
     const [a, b, c] = [define("a"), define("b"), define("c")];
     const ids: string[] = [];
-    for (const [i, each] of [a, b, c, b, c].entries()) ids.push((await start(each, [], { id: `r${i}`, store })).id);
+    for (const [i, each] of [a, b, c, b, c].entries())
+      ids.push((await start(each, [], { id: `r${i}`, store, ...(i === 2 ? { scope: "acme" } : {}) })).id);
     await getRun("r4", { store }).terminate();
     await scene.work({ workflows: [a] });
     await until("the run with a worker has ended", async () => (await getRun("r0", { store }).status) === "completed");
     const whole = await runsWithoutWorker({ store });
     expect(whole.cursor).toBeUndefined();
+    expect((await runsWithoutWorker({ store, scope: "acme" })).items.map(({ id }) => id)).toEqual(["r2"]);
     expect(whole.items.map(({ id }) => id).sort()).toEqual(["r1", "r2", "r3"]);
     expect(whole.items[0]?.reason).toMatch(
       /^no live worker \(of 1\) has the workflow "b \d+"\. Start a worker that defines the workflow "b \d+", or cancel the run\.$/,
@@ -61,5 +63,6 @@ onStores("workers and the runs that have none", fullStores, (test) => {
     await until("every run has a worker", async () => (await runsWithoutWorker({ store })).items.length === 0);
     for (const wrong of ["", "x", Buffer.from("[1]").toString("base64url"), Buffer.from('["a","completed"]').toString("base64url")])
       await expect(runsWithoutWorker({ store, cursor: wrong })).rejects.toThrow(/cursor/);
+    await expect(runsWithoutWorker({ store, scope: "" })).rejects.toThrow(/scope: must not be empty/);
   });
 });

@@ -5,7 +5,7 @@ import { exitFound } from "../../exit-codes.js";
 import { wholeNumber } from "../../number-option.js";
 import { withOperations } from "../../operations/open-operations.js";
 import type { Facts, Operations } from "../../operations/operations.js";
-import { note, print, printJson } from "../../output.js";
+import { note, printJson, printLine } from "../../output.js";
 import { isConfirmed } from "../../terminal/ask.js";
 import { actOptionsOf, addActionOptions, ifStatusOption } from "../action-options.js";
 import type { ActCommandOptions } from "./act-options.js";
@@ -74,7 +74,7 @@ async function actOnEach(
     try {
       const answer = await operations.runs.act(name, id, own);
       answers.push(answer);
-      if (!json) print(`${id}  ${resultText(answer, textOf(answer))}`);
+      if (!json) printLine(`${id}  ${resultText(answer, textOf(answer))}`);
     } catch (error) {
       if (only === id && second === undefined) throw error;
       if (!(error instanceof OnceflowError)) throw error;

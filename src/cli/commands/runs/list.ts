@@ -39,16 +39,31 @@ export async function list(options: ListOptions): Promise<void> {
       ...(cursor === undefined ? {} : { cursor }),
     });
     if (json) return printJson(page);
-    print(table(runHeads, page.items.map(runCells)));
+    const { heads, rows } = runTable(page.items);
+    print(table(heads, rows));
     if (page.items.length === 0) note("no runs");
     if (page.cursor !== undefined) note(`${counted(page.items.length, "run")} shown; more: --cursor ${page.cursor}`);
   });
 }
 
-export const runHeads = ["ID", "WORKFLOW", "STATUS", "CREATED", "ENDED", "TROUBLE"] as const;
-
-export const runCells = (run: RunRow) =>
-  [run.id, run.workflow, run.status, timeOf(run.createdAt), timeOf(run.completedAt), troubleOf(run)] as const;
+/** The table of runs: heads and cells. Scopes have a column if any run has one. */
+export function runTable(runs: readonly RunRow[]): {
+  readonly heads: readonly string[];
+  readonly rows: readonly (readonly (string | undefined)[])[];
+} {
+  const hasScopes = runs.some(({ scope = "" }) => scope !== "");
+  const heads = ["ID", "WORKFLOW", ...(hasScopes ? ["SCOPE"] : []), "STATUS", "CREATED", "ENDED", "TROUBLE"];
+  const rows = runs.map((run) => [
+    run.id,
+    run.workflow,
+    ...(hasScopes ? [run.scope] : []),
+    run.status,
+    timeOf(run.createdAt),
+    timeOf(run.completedAt),
+    troubleOf(run),
+  ]);
+  return { heads, rows };
+}
 
 /** Why a run cannot go on, or has failed. */
 export function troubleOf({ trouble, error, unsettled }: RunRow): string | undefined {

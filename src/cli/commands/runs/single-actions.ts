@@ -3,7 +3,7 @@ import type { RunStatus } from "../../../core/runs/run.js";
 import { InvalidInputError } from "../../../exports/index.js";
 import { wholeNumber } from "../../number-option.js";
 import { withOperations } from "../../operations/open-operations.js";
-import { print, printJson } from "../../output.js";
+import { printJson, printLine } from "../../output.js";
 import { type ActionCommandOptions, actOptionsOf, addActionOptions, ifStatusOption } from "../action-options.js";
 import { addResolutionOptions, type ResolutionOptions, resolutionOf } from "../resolution-options.js";
 import { resultText } from "./act.js";
@@ -52,7 +52,9 @@ async function forkRun(run: string, options: ForkOptions): Promise<void> {
     const answer = await runs.act("fork", run, request);
     if (json) printJson(answer);
     else
-      print(`${run}  ${resultText(answer, `forked to ${String(answer["forkId"])}; events that were copied: ${String(answer["copied"])}`)}`);
+      printLine(
+        `${run}  ${resultText(answer, `forked to ${String(answer["forkId"])}; events that were copied: ${String(answer["copied"])}`)}`,
+      );
   });
 }
 
@@ -82,6 +84,6 @@ async function resolveStep(run: string, stepId: string, options: ResolveOptions)
   await withOperations(options, async ({ runs }) => {
     const answer = await runs.act("resolve", run, request);
     if (json) printJson(answer);
-    else print(`${run}  ${resultText(answer, `step resolved as ${String(answer["as"] ?? "requested")}`)}`);
+    else printLine(`${run}  ${resultText(answer, `step resolved as ${String(answer["as"] ?? "requested")}`)}`);
   });
 }

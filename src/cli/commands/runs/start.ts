@@ -4,7 +4,7 @@ import { InvalidInputError } from "../../../exports/index.js";
 import { RunMismatchError } from "../../../exports/workflow/errors.js";
 import { addTargetOptions, type TargetOptions, withOperations } from "../../operations/open-operations.js";
 
-import { note, print, printJson } from "../../output.js";
+import { note, printJson, printLine } from "../../output.js";
 import { jsonArgument } from "../../payload-argument.js";
 import { durationMs } from "../../time-option.js";
 import { type ActionCommandOptions, actOptionsOf, addActionOptions } from "../action-options.js";
@@ -52,7 +52,7 @@ async function startRun(workflow: string, argument: string | undefined, options:
     const answer = await runs.start({ workflow, args, ...given });
     if (answer["mismatch"] === true) throw new RunMismatchError(answer.runId);
     if (json) printJson(answer);
-    else print(answer.runId);
+    else printLine(answer.runId);
     if (!json) note(`onceflow runs watch ${answer.runId} shows how it goes on`);
   });
 }
@@ -67,6 +67,6 @@ async function deliverPayload(token: string, argument: string | undefined, optio
   await withOperations(options, async ({ runs }) => {
     const answer = await runs.deliver({ token, payload, ...(key === undefined ? {} : { key }) }, actOptionsOf(options));
     if (json) printJson(answer);
-    else print(`${answer.runId}  ${resultText({ ...answer }, "delivered")}`);
+    else printLine(`${answer.runId}  ${resultText({ ...answer }, "delivered")}`);
   });
 }

@@ -1,9 +1,10 @@
+import { printable } from "../../../core/errors/printable.js";
 import type { RunRow } from "../../operations/operations.js";
 import { columns, counted, note, print, timeOf } from "../../output.js";
 import { hasColours, styled } from "../../terminal/colour.js";
 import { Screen } from "../../terminal/screen.js";
 import { cut, tableLines } from "../../terminal/table-lines.js";
-import { runCells, runHeads, troubleOf } from "./list.js";
+import { runTable, troubleOf } from "./list.js";
 
 /** Shows the runs that were found, as often as they were looked for. */
 export interface RunView {
@@ -27,12 +28,13 @@ export function runScreen(everyMs: number): RunView {
       draw();
     },
     showTrouble: (message) => {
-      trouble = message;
+      trouble = printable(message);
       draw();
     },
     close: () => {
       screen.close();
-      print(tableLines(runHeads, rows.map(runCells), { fit: "fold", colours, width: screen.columns }).join("\n"));
+      const table = runTable(rows);
+      print(tableLines(table.heads, table.rows, { fit: "fold", colours, width: screen.columns }).join("\n"));
     },
   };
 }
@@ -51,9 +53,10 @@ interface Frame {
 export function frameOf({ rows, at, trouble, everyMs, colours, width, height }: Frame): string[] {
   const heading = `${counted(rows.length, "run")} at ${timeOf(at)}, every ${everyMs / 1000} s. Ctrl-C ends`;
   const warning = trouble === undefined ? [] : [colours ? styled("red", cut(trouble, width)) : cut(trouble, width)];
-  const lines = tableLines(runHeads, rows.map(runCells), { fit: "cut", colours, width });
-  const room = Math.max(1, height - 2 - warning.length);
-  if (lines.length <= room) return [cut(heading, width), ...warning, ...lines, ""];
+  const table = rows.map((run) => [run.id, run.workflow, run.status, ...agesOf(run, at), troubleOf(run)]);
+  const lines = tableLines(["ID", "WORKFLOW", "STATUS", "AGE", "TOOK", "TROUBLE"], table, { fit: "cut", colours, width });
+  const room = Math.max(1, height - 1 - warning.length);
+  if (lines.length <= room) return [cut(heading, width), ...warning, ...lines];
   const shown = lines.slice(0, Math.max(1, room - 1));
   return [
     cut(heading, width),
@@ -61,6 +64,27 @@ export function frameOf({ rows, at, trouble, everyMs, colours, width, height }: 
     ...shown,
     cut(`… ${counted(lines.length - shown.length, "more run")}; the window is too low`, width),
   ];
+}
+
+/** Since when the run exists, and how long it took or has taken. They are shorter than times, and a table that stays in place has to fit. */
+function agesOf({ createdAt, startedAt, completedAt }: RunRow, at: Date): readonly (string | undefined)[] {
+  const ms = (from: string | undefined, to: string | Date) =>
+    from === undefined ? undefined : new Date(to).getTime() - new Date(from).getTime();
+  return [shortDuration(ms(createdAt, at)), shortDuration(ms(startedAt, completedAt ?? at))];
+}
+
+const units = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1000],
+] as const;
+
+/** `3d`, `12m`; below a second in ms. */
+export function shortDuration(ms: number | undefined): string | undefined {
+  if (ms === undefined) return undefined;
+  const [unit, size] = units.find(([, each]) => ms >= each) ?? ["ms", 1];
+  return `${Math.max(0, Math.floor(ms / size))}${unit}`;
 }
 
 /** One line for each run that has changed, for files and programs. */

@@ -12,7 +12,7 @@ import { untilStopped } from "../../until-stopped.js";
 import { addFilterOptions, type FilterOptions, filterOf } from "./filter-options.js";
 import { type RunView, runLines, runScreen } from "./watch-views.js";
 
-export interface WatchOptions extends FilterOptions, TargetOptions {
+interface WatchOptions extends FilterOptions, TargetOptions {
   readonly every?: number;
   readonly limit?: number;
 }

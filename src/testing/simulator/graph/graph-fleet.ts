@@ -43,6 +43,7 @@ export class GraphFleet extends HostFleet<GraphHost> {
       // Drawn documents may have idempotency keys on direct edges; the nodes receive them.
       substitutes: ["idempotencyKey", "execution"],
       random: () => world.random.next(),
+      history: { level: "full", entriesMax: 10_000, valueBytesMax: 64 },
     });
     const host: GraphHost = { process, store, runtime, up: undefined, died };
     runtime.then(

@@ -1,7 +1,7 @@
 import { PromiseBroken } from "../observer.js";
 import type { GraphSimulation } from "./graph-simulation.js";
 
-/** Checks after everything has ended: no packet is lost, each effect was applied once, and senders got the executions that exist. */
+/** Checks after everything has ended: no packet is lost, the history is that of the commits, each effect was applied once, and senders got the executions that exist. */
 export function verifyGraph({ observer, table, effects, reportedExecutions }: GraphSimulation): void {
   const { book } = observer;
   // A part that an operator retried at the very end waits for the other parts until its join timeout: this is not a loss.
@@ -14,6 +14,7 @@ export function verifyGraph({ observer, table, effects, reportedExecutions }: Gr
   for (const row of table.packets.values())
     if (row.state !== "dead" && row.state !== "part")
       throw new PromiseBroken(`packet ${row.no} is still ${row.state} in the store after everything has ended`);
+  observer.history.verify(table);
   for (const [number] of table.executions)
     if (!observer.executions.has(number)) throw new PromiseBroken(`execution ${number}: it was never triggered`);
   for (const key of effects.keys()) {

@@ -14,6 +14,7 @@ import type { MemoryTable } from "../../../stores/shared/memory-table.js";
 import { PromiseBroken } from "../observer.js";
 import { Witness } from "../witness.js";
 import { compareWithTable } from "./compare.js";
+import { HistoryWatch } from "./history-watch.js";
 import { JoinWatch } from "./join-watch.js";
 import { type KnownPacket, PacketBook } from "./packet-book.js";
 import { describeClaims, describeOperation } from "./packet-trace.js";
@@ -24,6 +25,7 @@ import { describeClaims, describeOperation } from "./packet-trace.js";
  */
 export class PacketObserver extends Witness {
   readonly book = new PacketBook();
+  readonly history = new HistoryWatch();
   /** When the lease of each worker expires. */
   readonly workers = new Map<number, number>();
   /** The execution that each trigger key has started. */
@@ -166,7 +168,8 @@ export class PacketObserver extends Witness {
     this.#add(send.packets, answer, worker);
   }
 
-  #settledBy({ no, worker, attempt, to, packets }: SettlePacket, answer: PacketAnswer): void {
+  #settledBy(settle: SettlePacket, answer: PacketAnswer): void {
+    const { no, worker, attempt, to, packets } = settle;
     const packet = this.book.of(no);
     const isOwner = packet.owner === worker && packet.attempt === attempt && packet.fate === undefined;
     const name = `${no} ${worker} ${attempt}`;
@@ -186,6 +189,7 @@ export class PacketObserver extends Witness {
     if (to.kind === "trial") return;
     this.#settled.add(name);
     if (to.kind === "done" && packet.key !== null) this.#complete(packet, packet.key);
+    this.history.settled(settle, packet);
     this.book.settle(packet, to);
     this.#add(packets, answer, worker);
     // After the new packets were added: one of them may be a part whose join was just closed.

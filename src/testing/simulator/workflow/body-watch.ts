@@ -4,7 +4,8 @@ import type { StepBody } from "../../../workflow/steps/step-body.js";
 import { PromiseBroken } from "../observer.js";
 import type { World } from "../world.js";
 import type { WorkflowFleet } from "./fleet.js";
-import type { KnownRun, RunObserver } from "./run-observer.js";
+import type { KnownRun } from "./known-run.js";
+import type { RunObserver } from "./run-observer.js";
 
 /** A step body with the execution that it belongs to. */
 export type WatchedBody = StepBody & { readonly execution: Execution };

@@ -6,7 +6,7 @@ import { decodeEvents } from "../../../workflow/journal/codec.js";
 import { attributesAfter } from "../../../workflow/journal/history/attributes.js";
 import { withoutRetried } from "../../../workflow/journal/history/retries.js";
 import { PromiseBroken } from "../observer.js";
-import type { KnownRun } from "./run-observer.js";
+import type { KnownRun } from "./known-run.js";
 
 /** The tenant of all runs of a world. */
 const scope = "simulated";
@@ -22,12 +22,13 @@ export function setLabels(n: number): void {
 }
 
 /** The labels of a run are those of its start and of its journal, and a search by each of them finds the run. */
-export function checkLabels({ id, entries }: KnownRun, record: RunRecord): void {
+export function checkLabels({ id, entries, origin }: KnownRun, record: RunRecord): void {
   const events = withoutRetried(entries.flatMap((entry) => decodeEvents(entry.events)));
   const journaled = attributesAfter({ events, before: events }, record.attributes);
-  // Children, and runs that a step starts, have none at first.
-  const atStart = [null, encodeAttributes(labelsOf(id).attributes)];
-  if (journaled === undefined ? !atStart.includes(record.attributes) && !isFork(entries) : record.attributes !== journaled)
+  // Children, and runs that a step starts, have none at first. A fork has those that its original had at the cut; a fork of nothing is a run without an origin.
+  const [first = id] = id.split(" fork ");
+  const atStart = [null, encodeAttributes(labelsOf(first).attributes)];
+  if (journaled === undefined ? !atStart.includes(record.attributes) && origin === undefined : record.attributes !== journaled)
     throw new PromiseBroken(`${id}: has the attributes ${record.attributes}, and its journal ${journaled}`);
   if (record.scope !== scope) throw new PromiseBroken(`${id}: has the scope "${record.scope}"`);
   const labels = Object.entries(JSON.parse(record.attributes ?? "{}") as Record<string, string>);
@@ -35,8 +36,4 @@ export function checkLabels({ id, entries }: KnownRun, record: RunRecord): void 
     const filter: RunFilter = { scope, attribute: { name, text } };
     if (!matches(record, filter)) throw new PromiseBroken(`${id}: is not found by ${name}`);
   }
-}
-
-function isFork(entries: KnownRun["entries"]): boolean {
-  return entries[0]?.by === "operator";
 }

@@ -1,5 +1,5 @@
 import type { ActionOptions, ActionResult } from "../../../workflow/client/actions/action.js";
-import type { KnownRun } from "./run-observer.js";
+import type { KnownRun } from "./known-run.js";
 
 /** One action of an operator, which may be sent several times. */
 export interface OperatorAction {

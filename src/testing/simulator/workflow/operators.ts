@@ -10,9 +10,9 @@ import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../..
 import { decodeEvents } from "../../../workflow/journal/codec.js";
 import { isRequest } from "../../../workflow/journal/event.js";
 import type { Customer } from "../customer.js";
+import { type KnownRun, stepIdIn } from "./known-run.js";
 import { labelsOf } from "./labels.js";
 import type { OperatorAction } from "./operator-action.js";
-import { type KnownRun, stepIdIn } from "./run-observer.js";
 import type { WorkflowSimulation } from "./simulation.js";
 import { stopAction } from "./stop-actions.js";
 

@@ -4,8 +4,9 @@ import { decodeEvents, storedParts } from "../../../workflow/journal/codec.js";
 import type { Event } from "../../../workflow/journal/event.js";
 import { PromiseBroken } from "../observer.js";
 import type { Random } from "../random.js";
+import type { KnownRun } from "./known-run.js";
 import type { WithRuns } from "./run-faults.js";
-import type { KnownRun, RunObserver } from "./run-observer.js";
+import type { RunObserver } from "./run-observer.js";
 
 /** The events whose data the store may reject: hook tokens, child inputs, stream chunks, step results and run outputs. */
 const refusable = ["hook", "child", "write", "done", "end"] as const;

@@ -6,7 +6,7 @@ import { resolveStep, type StepResolution } from "../../../workflow/client/resol
 import type { Run } from "../../../workflow/client/run-handle.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../../workflow/define/errors.js";
 import { PromiseBroken } from "../observer.js";
-import { type KnownRun, stepIdIn } from "./run-observer.js";
+import { type KnownRun, stepIdIn } from "./known-run.js";
 import type { WorkflowSimulation } from "./simulation.js";
 
 interface Doubt {

@@ -5,10 +5,11 @@ import type { World } from "../world.js";
 import type { ActionBook } from "./action-book.js";
 import type { BodyWatch } from "./body-watch.js";
 import type { WorkflowFleet } from "./fleet.js";
+import type { KnownRun } from "./known-run.js";
 import type { WorkflowPlan } from "./plan.js";
 import type { Refusals } from "./refusals.js";
 import type { Storm } from "./run-faults.js";
-import type { KnownRun, RunObserver } from "./run-observer.js";
+import type { RunObserver } from "./run-observer.js";
 import type { Play } from "./script.js";
 import type { BusinessRows } from "./transactions.js";
 

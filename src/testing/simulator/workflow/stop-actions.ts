@@ -3,8 +3,8 @@ import type { ActionOptions, ActionResult } from "../../../workflow/client/actio
 import { getRun } from "../../../workflow/client/api.js";
 import { wakeRun } from "../../../workflow/client/wake-run.js";
 import { ActionRefusedError } from "../../../workflow/define/errors.js";
+import type { KnownRun } from "./known-run.js";
 import type { OperatorAction } from "./operator-action.js";
-import type { KnownRun } from "./run-observer.js";
 import type { WorkflowSimulation } from "./simulation.js";
 
 const names = ["cancel", "terminate", "pause", "pause", "resume", "resume", "wake", "wake"] as const;

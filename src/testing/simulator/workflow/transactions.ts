@@ -2,9 +2,8 @@ import { UnreachableError } from "../../../core/errors/errors.js";
 import type { Append, RunAnswer } from "../../../core/runs/operation.js";
 import type { Tx } from "../../../core/store/store.js";
 import type { MemoryRuns } from "../../../stores/memory/runs/table.js";
-
+import type { KnownRun } from "./known-run.js";
 import type { WithRuns } from "./run-faults.js";
-import type { KnownRun } from "./run-observer.js";
 
 /** The writes of an open transaction: business rows and the journal entry of the step. */
 export interface SimulatedTx {

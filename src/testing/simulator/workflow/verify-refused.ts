@@ -5,7 +5,7 @@ import { decodeEvents } from "../../../workflow/journal/codec.js";
 import type { Event } from "../../../workflow/journal/event.js";
 import { replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
-import type { KnownRun } from "./run-observer.js";
+import type { KnownRun } from "./known-run.js";
 import type { WorkflowSimulation } from "./simulation.js";
 
 /** Checks that a run with a rejected entry of its last owner failed for that reason, and that its journal has the outcomes of its steps. */

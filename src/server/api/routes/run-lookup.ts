@@ -1,12 +1,12 @@
-import type { RunRecord } from "../../core/runs/run.js";
-import { requireRuns, type Store } from "../../core/store/store.js";
-import { HookNotFoundError, RunNotFoundError } from "../../workflow/define/errors.js";
-import { type ApiCaller, mayUse } from "./caller.js";
+import type { RunRecord } from "../../../core/runs/run.js";
+import { requireRuns, type Store } from "../../../core/store/store.js";
+import { HookNotFoundError, RunNotFoundError } from "../../../workflow/define/errors.js";
+import { type ApiCaller, mayUse } from "../caller.js";
 
 /** The run with this id. A run of a scope that is not the caller's is not found. */
 export async function runFor(caller: ApiCaller, store: Store, id: string): Promise<RunRecord> {
   const run = await requireRuns(store).read(id);
-  if (run === undefined || !mayUse(caller, scopeOf(run))) throw new RunNotFoundError(id);
+  if (run === undefined || !mayUse(caller, run.scope)) throw new RunNotFoundError(id);
   return run;
 }
 
@@ -14,9 +14,5 @@ export async function runFor(caller: ApiCaller, store: Store, id: string): Promi
 export async function requireHook(caller: ApiCaller, store: Store, token: string): Promise<void> {
   const hook = await requireRuns(store).hook(token);
   const run = hook && (await store.runs.read(hook.run));
-  if (run === undefined || !mayUse(caller, scopeOf(run))) throw new HookNotFoundError(token);
-}
-
-export function scopeOf(run: object): string {
-  return (run as { readonly scope?: string }).scope ?? "";
+  if (run === undefined || !mayUse(caller, run.scope)) throw new HookNotFoundError(token);
 }

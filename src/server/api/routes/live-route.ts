@@ -1,14 +1,13 @@
-import { requireRuns } from "../../core/store/store.js";
-import { eventStream } from "../event-stream.js";
-import { type ApiCaller, listScope } from "./caller.js";
+import { requireRuns } from "../../../core/store/store.js";
+import { eventStream } from "../../event-stream.js";
+import { type ApiCaller, listScope } from "../caller.js";
+import type { ApiPolicy } from "../options.js";
+import { type Route, route } from "../route.js";
+import { valuesFor } from "../values.js";
 import { listScopeField } from "./keys-routes.js";
 import { type LiveEvent, LiveFeed } from "./live-feed.js";
-import type { ApiPolicy } from "./options.js";
-import { type Route, route } from "./route.js";
-import { scopeOf } from "./run-lookup.js";
 import { rowFor } from "./runs-routes.js";
 import { eventHeaders } from "./stream-route.js";
-import { valuesFor } from "./values.js";
 
 /** Live events of the store. */
 export function liveRoute(policy: ApiPolicy): Route {
@@ -48,7 +47,7 @@ function messageFor(caller: ApiCaller, scope: string | undefined, event: LiveEve
   const isVisible = (of: string | undefined): boolean => scope === undefined || of === scope;
   switch (event.type) {
     case "run":
-      if (!isVisible(scopeOf(event.run))) return undefined;
+      if (!isVisible(event.run.scope)) return undefined;
       return { type: "run", ...{ run: rowFor(caller, event.run) } };
     case "removed":
       return isVisible(event.scope) ? event : undefined;

@@ -1,4 +1,4 @@
-import { type Route, route } from "./route.js";
+import { type Route, route } from "../route.js";
 
 /** What this server can do, and what the caller may do. */
 export const capabilitiesRoute: Route = route({

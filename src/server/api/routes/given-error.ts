@@ -1,7 +1,7 @@
-import { InvalidInputError } from "../../core/errors/errors.js";
-import { knownOptions } from "../../core/errors/known-options.js";
-import { isPlainObject } from "../../core/values/plain-object.js";
-import { storable } from "../../core/values/storable-text.js";
+import { InvalidInputError } from "../../../core/errors/errors.js";
+import { knownOptions } from "../../../core/errors/known-options.js";
+import { isPlainObject } from "../../../core/values/plain-object.js";
+import { storable } from "../../../core/values/storable-text.js";
 
 const charsMax = 4096;
 

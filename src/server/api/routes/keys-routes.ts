@@ -1,15 +1,15 @@
-import { InvalidInputError } from "../../core/errors/errors.js";
-import type { Inspection } from "../../core/ledger/inspect.js";
-import { list } from "../../core/ledger/list.js";
-import { states } from "../../core/ledger/record.js";
-import type { RecordSummary } from "../../core/ledger/summary.js";
-import * as keys from "../../operate/keys.js";
-import { type ApiCaller, hasRole, listScope } from "./caller.js";
-import { choice, either, flag, members, optional, text, wholeNumber } from "./fields.js";
+import { InvalidInputError } from "../../../core/errors/errors.js";
+import type { Inspection } from "../../../core/ledger/inspect.js";
+import { list } from "../../../core/ledger/list.js";
+import { states } from "../../../core/ledger/record.js";
+import type { RecordSummary } from "../../../core/ledger/summary.js";
+import * as keys from "../../../operate/keys.js";
+import { type ApiCaller, hasRole, listScope } from "../caller.js";
+import { choice, either, flag, members, optional, text, wholeNumber } from "../fields.js";
+import { type Call, type Route, route } from "../route.js";
+import { errorFor, ownerName, valuesFor } from "../values.js";
 import { givenError } from "./given-error.js";
 import { idFor, keyField, scopeField } from "./ledger-routes.js";
-import { type Call, type Route, route } from "./route.js";
-import { errorFor, ownerName, valuesFor } from "./values.js";
 
 export const limitField = optional(wholeNumber("Maximum number of items. Default 100", 1, 1000));
 export const cursorField = optional(text("Where the previous page ended"));

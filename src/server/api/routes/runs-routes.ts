@@ -1,17 +1,20 @@
-import { runStatuses } from "../../core/runs/run.js";
-import { requireRuns } from "../../core/store/store.js";
-import { decode } from "../../core/values/codec.js";
-import { decodeError } from "../../core/values/stored-error.js";
-import { log } from "../../operate/runs.js";
-import { readAttempts, readJournal } from "../../workflow/client/read-journal.js";
-import { type ListRunsOptions, listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
-import { loadAside } from "../../workflow/journal/aside.js";
-import { type ApiCaller, listScope, requireAllScopes } from "./caller.js";
-import { attributeField, choice, flag, instant, optional, text, wholeNumber } from "./fields.js";
+import { runStatuses } from "../../../core/runs/run.js";
+import { requireRuns } from "../../../core/store/store.js";
+import { decode } from "../../../core/values/codec.js";
+import { decodeError } from "../../../core/values/stored-error.js";
+import { log } from "../../../operate/runs.js";
+import { readAttempts, readJournal } from "../../../workflow/client/read-journal.js";
+import { countRuns } from "../../../workflow/client/search/count-runs.js";
+import { findRunsByErrorText } from "../../../workflow/client/search/find-error-text.js";
+import { listHooks } from "../../../workflow/client/search/list-hooks.js";
+import { listRuns, type RunSummary, summaryOf } from "../../../workflow/client/search/list-runs.js";
+import { loadAside } from "../../../workflow/journal/aside.js";
+import { type ApiCaller, listScope, requireAllScopes } from "../caller.js";
+import { attributeField, choice, instant, onlyTrue, optional, text, wholeNumber } from "../fields.js";
+import { type Call, type Route, route } from "../route.js";
+import { errorFor, readValue, valuesFor } from "../values.js";
 import { cursorField, limitField, listScopeField } from "./keys-routes.js";
-import { type Call, type Route, route } from "./route.js";
-import { runFor, scopeOf } from "./run-lookup.js";
-import { errorFor, readValue, valuesFor } from "./values.js";
+import { runFor } from "./run-lookup.js";
 
 export const idField = text("Id of the run", 512);
 
@@ -28,7 +31,7 @@ const filterFields = {
   errorName: optional(text("Only failed runs whose error has this name", 200)),
   errorCode: optional(text("Only failed runs whose error has this code", 200)),
   attribute: optional(attributeField('Only runs with this attribute: {"name": …, "value": …}')),
-  needsPerson: optional(flag("true: only runs that need an operator")),
+  needsPerson: optional(onlyTrue("true: only runs that need an operator")),
 };
 
 export const runRoutes: readonly Route[] = [
@@ -48,6 +51,60 @@ export const runRoutes: readonly Route[] = [
     },
   }),
   route({
+    id: "countRuns",
+    method: "GET",
+    path: "/runs/count",
+    about: "Count runs by status, each up to 10,000. Takes the filters of GET /runs",
+    role: "view",
+    problems: ["MISSING_CAPABILITY"],
+    fields: filterFields,
+    answer: "RunCounts",
+    run: async ({ store, caller, input }) => {
+      requireRuns(store);
+      return await countRuns({ ...filterOf(caller, input), store });
+    },
+  }),
+  route({
+    id: "findErrorText",
+    method: "GET",
+    path: "/runs/find",
+    about: "Find failed runs by a text in the message of their error, within a time window of at most 31 days",
+    role: "view",
+    needsValues: true,
+    problems: ["MISSING_CAPABILITY"],
+    fields: {
+      scope: listScopeField,
+      text: text("Text in the message", 200),
+      createdAfter: instant("Only runs created at this time or later"),
+      createdBefore: instant("Only runs created before this time"),
+      workflow: filterFields.workflow,
+      limit: limitField,
+      cursor: cursorField,
+    },
+    answer: "FoundRuns",
+    run: async ({ store, caller, input }) => {
+      requireRuns(store);
+      const { items, ...rest } = await findRunsByErrorText({ ...filterOf(caller, input), store });
+      return { items: items.map((item) => rowFor(caller, item)), ...rest };
+    },
+  }),
+  route({
+    id: "listHooks",
+    method: "GET",
+    path: "/hooks",
+    about: "List hooks by token. Whoever has a token can deliver to its hook, so this needs the role of a delivery",
+    role: "work",
+    problems: ["MISSING_CAPABILITY", "RUN_NOT_FOUND"],
+    fields: { scope: listScopeField, runId: optional(text("Only the hooks of this run", 512)), limit: limitField, cursor: cursorField },
+    answer: "HookList",
+    run: async ({ store, caller, input }) => {
+      requireRuns(store);
+      if (input.runId !== undefined) await runFor(caller, store, input.runId);
+      const { items, cursor } = await listHooks({ ...filterOf(caller, input), store });
+      return { items: items.map(({ metadata, ...hook }) => ({ ...hook, ...valuesFor(caller, () => ({ metadata })) })), cursor };
+    },
+  }),
+  route({
     id: "showRun",
     method: "GET",
     path: "/run",
@@ -64,7 +121,6 @@ export const runRoutes: readonly Route[] = [
       const end = await loadAside(store, run.id, output);
       return {
         ...row,
-        scope: scopeOf(run),
         ...(deadlineAt === null ? {} : { deadlineAt: new Date(deadlineAt) }),
         ...valuesFor(caller, () => ({
           args: readValue(() => decode(args)),
@@ -108,28 +164,6 @@ export const runRoutes: readonly Route[] = [
     },
   }),
   route({
-    id: "listWorkers",
-    method: "GET",
-    path: "/workers",
-    about: "List the workers of the store. They belong to no scope: only for callers with all scopes",
-    role: "view",
-    problems: ["MISSING_CAPABILITY", "SCOPE_REFUSED"],
-    fields: {},
-    answer: "WorkerList",
-    run: async ({ store, caller }) => {
-      requireAllScopes(caller);
-      const workers = await requireRuns(store).workers();
-      return {
-        items: workers.map(({ startedAt, seenAt, version, ...worker }) => ({
-          ...worker,
-          ...(version === null ? {} : { version }),
-          startedAt: new Date(startedAt),
-          seenAt: new Date(seenAt),
-        })),
-      };
-    },
-  }),
-  route({
     id: "readOperatorLog",
     method: "GET",
     path: "/log",
@@ -153,14 +187,13 @@ export const runRoutes: readonly Route[] = [
 ];
 
 /** The caller's scope is part of every filter. */
-export function filterOf(caller: ApiCaller, { scope: given, ...filter }: { readonly scope?: string }): ListRunsOptions {
+function filterOf<Filter extends { readonly scope?: string }>(caller: ApiCaller, { scope: given, ...filter }: Filter) {
   const scope = listScope(caller, given);
-  return { ...filter, ...(scope === undefined ? {} : { scope }) } as ListRunsOptions;
+  return { ...filter, ...(scope === undefined ? {} : { scope }) };
 }
 
 /** The message of an error may contain values. */
-export function rowFor(caller: Call["caller"], run: RunSummary): object {
-  const { error, trouble, ...row } = run as RunSummary & { readonly error?: Error };
+export function rowFor(caller: Call["caller"], { error, trouble, ...row }: RunSummary): object {
   return {
     ...row,
     ...(trouble === undefined ? {} : valuesFor(caller, () => ({ trouble }))),

@@ -1,13 +1,13 @@
-import { InvalidInputError } from "../../core/errors/errors.js";
-import { requirePackets } from "../../core/store/store.js";
-import { createRuntime, type DeadLetterDetails, type DeadLetterView, type Runtime } from "../../exports/graph.js";
-import { requireAllScopes } from "./caller.js";
-import { optional, text } from "./fields.js";
+import { InvalidInputError } from "../../../core/errors/errors.js";
+import { requirePackets } from "../../../core/store/store.js";
+import { createRuntime, type DeadLetterDetails, type DeadLetterView, type Runtime } from "../../../exports/graph.js";
+import { requireAllScopes } from "../caller.js";
+import { optional, text } from "../fields.js";
+import type { ApiPolicy } from "../options.js";
+import { ApiProblem } from "../problems.js";
+import { type Call, type Route, route } from "../route.js";
+import { valuesFor } from "../values.js";
 import { limitField } from "./keys-routes.js";
-import type { ApiPolicy } from "./options.js";
-import { ApiProblem } from "./problems.js";
-import { type Call, type Route, route } from "./route.js";
-import { valuesFor } from "./values.js";
 
 const letterField = text("Id of the dead letter", 64);
 const scopeProblems = ["MISSING_CAPABILITY", "SCOPE_REFUSED"] as const;

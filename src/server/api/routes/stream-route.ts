@@ -1,9 +1,9 @@
-import { Run } from "../../workflow/client/run-handle.js";
-import { optional, text, wholeNumber } from "./fields.js";
-import { type Route, route } from "./route.js";
+import { Run } from "../../../workflow/client/run-handle.js";
+import { optional, text, wholeNumber } from "../fields.js";
+import { type Route, route } from "../route.js";
+import { shown } from "../values.js";
 import { runFor } from "./run-lookup.js";
 import { idField } from "./runs-routes.js";
-import { shown } from "./values.js";
 
 export const eventHeaders = { "content-type": "text/event-stream", "x-accel-buffering": "no" };
 

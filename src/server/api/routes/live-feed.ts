@@ -1,9 +1,8 @@
-import type { LogEntry } from "../../core/runs/log.js";
-import { hasEnded } from "../../core/runs/run.js";
-import type { Store } from "../../core/store/store.js";
-import { sleep } from "../../core/work/clock.js";
-import { listRuns, type RunSummary, summaryOf } from "../../workflow/client/search/list-runs.js";
-import { scopeOf } from "./run-lookup.js";
+import type { LogEntry } from "../../../core/runs/log.js";
+import { hasEnded } from "../../../core/runs/run.js";
+import type { Store } from "../../../core/store/store.js";
+import { sleep } from "../../../core/work/clock.js";
+import { listRuns, type RunSummary, summaryOf } from "../../../workflow/client/search/list-runs.js";
 
 /** What has happened in the store, in any process. */
 export type LiveEvent =
@@ -156,7 +155,7 @@ export class LiveFeed {
   #remove(id: string): void {
     const run = this.#followed.get(id);
     this.#followed.delete(id);
-    if (this.#known.delete(id) && run !== undefined) this.#tell({ type: "removed", id, scope: scopeOf(run) });
+    if (this.#known.delete(id) && run !== undefined) this.#tell({ type: "removed", id, scope: run.scope });
   }
 
   async #tellLog(log: readonly LogEntry[], isFirst: boolean): Promise<void> {
@@ -166,7 +165,7 @@ export class LiveFeed {
     for (const entry of [...log].reverse()) {
       if (entry.no <= after) continue;
       const run = await this.#options.store.runs.read(entry.subject);
-      this.#tell({ type: "action", entry, scope: run && scopeOf(run) });
+      this.#tell({ type: "action", entry, scope: run?.scope });
     }
   }
 

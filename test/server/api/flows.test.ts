@@ -1,0 +1,69 @@
+import { open } from "onceflow";
+import { createRuntime, NodeError } from "onceflow/graph";
+import { expect, onTestFinished, test } from "vitest";
+import { apiScene, root } from "./scene.js";
+
+const text = `
+flowdsl: "1.0"
+info: { title: Orders, version: "1.0.0" }
+nodes:
+  Start: { operationId: start, kind: source }
+  Take: { operationId: take, kind: action }
+edges:
+  - { from: Start, to: Take, delivery: { mode: durable } }
+`;
+
+test("flows are triggered, their dead letters shown, retried and discarded, with or without the runtime", async () => {
+  const store = await open("memory:");
+  onTestFinished(() => store.close());
+  let isDown = true;
+  let taken = 0;
+  const runtime = await createRuntime({
+    store,
+    documents: [{ text }],
+    nodes: {
+      take: () => {
+        if (isDown) throw new NodeError("PERMANENT", "secret: no");
+        taken += 1;
+      },
+    },
+  });
+  const scene = await apiScene({ store, runtime });
+  const { get, post } = scene;
+  expect((await get("/flows")).body).toMatchObject({ items: [{ id: "orders", state: "active" }] });
+  const trigger = { flow: "orders", payload: { id: "o" }, key: "o", attributes: { customer: "c-1" } };
+  const { executionId } = (await post("/flows/trigger", trigger)).body;
+  expect((await post("/flows/trigger", trigger)).body).toEqual({ status: "duplicate", executionId });
+  expect(await post("/flows/trigger", { ...trigger, payload: {} })).toMatchObject({ status: 422, body: { code: "MISMATCH" } });
+  expect(await post("/flows/trigger", { ...trigger, flow: "nothing" })).toMatchObject({ status: 404, body: { code: "FLOW_NOT_FOUND" } });
+  await runtime.idle();
+  const attribute = JSON.stringify({ name: "customer", value: "c-1" });
+  expect((await get("/executions", { attribute })).body).toMatchObject({ items: [{ id: executionId, status: "dead" }] });
+  expect((await get("/execution/history", { id: String(executionId) })).status).toBe(200);
+  // Another server on the store, which knows no flows.
+  const other = await apiScene({ store });
+  expect(await other.get("/flows")).toMatchObject({ status: 501, body: { code: "NO_RUNTIME" } });
+  const [letter] = (await other.get("/dead-letters")).body["items"] as { id: string }[];
+  const id = letter?.id ?? "";
+  expect((await other.get("/dead-letter", { id })).body).toMatchObject({ payload: { id: "o" }, error: { message: "secret: no" } });
+  other.caller = { ...root, roles: ["view"] };
+  expect(JSON.stringify((await other.get("/dead-letter", { id })).body)).not.toMatch(/secret|payload/);
+  other.caller = root;
+  isDown = false;
+  expect((await other.post("/dead-letters/retry", { id })).body).toEqual({ id, status: "retried" });
+  await runtime.idle();
+  await expect.poll(() => taken).toBe(1);
+  expect(await other.post("/dead-letters/retry", { id })).toMatchObject({ status: 404, body: { code: "DEAD_LETTER_NOT_FOUND" } });
+  isDown = true;
+  await post("/flows/trigger", { flow: "orders", payload: { id: "p" } });
+  await runtime.idle();
+  const [second] = (await get("/dead-letters", { flow: "orders" })).body["items"] as { id: string }[];
+  expect((await post("/dead-letters/discard", { id: second?.id })).body).toMatchObject({ status: "discarded" });
+  expect((await get("/dead-letters")).body).toEqual({ items: [] });
+  for (const [verb, state] of [
+    ["pause", "paused"],
+    ["archive", "archived"],
+    ["resume", "active"],
+  ] as const)
+    expect((await post(`/flows/${verb}`, { flow: "orders" })).body).toEqual({ id: "orders", state });
+});
