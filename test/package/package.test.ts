@@ -129,7 +129,7 @@ test("works from its tarball without any driver, and reports which one is missin
      console.log(await without("postgres://127.0.0.1:1/x"));
      console.log(await without("sqlite:./x.db?driver=@photostructure/sqlite"));
      const { createApp, serve } = await import("onceflow/server");
-     for (const use of [async () => createApp({}), () => serve({}, { port: 0 })])
+     for (const use of [async () => createApp({}), () => serve({ trigger() {} }, { port: 0 })])
        console.log(await use().then(() => "served", (error) => error.code + " " + error.message));
      await store.close();`,
       "a.yaml": 'flowdsl: "1.0"\ninfo: { title: A, version: "1" }\nnodes: { A: { operationId: a, kind: source } }\n',

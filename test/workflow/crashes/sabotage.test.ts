@@ -84,6 +84,7 @@ const engines: Record<string, WorkflowSimulationOptions> = {
     return { ...entry, then: { ...then, wakeAt: avoid.until } };
   }),
   "keeps the stream chunks of earlier attempts": writes(({ voids: _, ...entry }) => entry),
+  "forgets the attributes that the workflow code set": writes(({ attributes: _, ...entry }) => entry),
   "forgets chunks that the workflow code wrote": writes(({ chunks: _, ...entry }) => entry),
   "does not wait until the chunks of a step are in the store": {
     engine: (runs) => ({

@@ -13,6 +13,7 @@ import {
 import { type Customer, persist } from "../customer.js";
 import { PromiseBroken } from "../observer.js";
 import type { WorkflowHost } from "./fleet.js";
+import { labelsOf } from "./labels.js";
 import type { MeddlerPlan, ResumerPlan, StarterPlan, WatcherPlan } from "./plan.js";
 import type { Program } from "./program.js";
 import type { WorkflowSimulation } from "./simulation.js";
@@ -25,7 +26,7 @@ export function startStarter(simulation: WorkflowSimulation, { run, otherInput, 
   const act = async (host: WorkflowHost) => {
     const timeoutMs = simulation.plan.stops?.timeouts.get(run.id);
     const limit = timeoutMs === undefined ? {} : { timeoutMs };
-    const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store, ...limit });
+    const handle = await start(simulation.play.workflow, [program], { id: run.id, store: host.store, ...labelsOf(run.id), ...limit });
     const stored = simulation.memory.runs.get(run.id);
     if (stored === undefined && simulation.observer.incarnation(run.id) > 0) return;
     if (stored === undefined) throw new PromiseBroken(`${run.id}: start returned a handle, but the store has no such run`);

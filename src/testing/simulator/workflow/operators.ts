@@ -11,6 +11,7 @@ import { decodeEvents } from "../../../workflow/journal/codec.js";
 import { isRequest } from "../../../workflow/journal/event.js";
 import type { Customer } from "../customer.js";
 import { type KnownRun, stepIdIn } from "./known-run.js";
+import { labelsOf } from "./labels.js";
 import type { OperatorAction } from "./operator-action.js";
 import type { WorkflowSimulation } from "./simulation.js";
 import { stopAction } from "./stop-actions.js";
@@ -206,7 +207,8 @@ function remove(simulation: WorkflowSimulation, run: KnownRun): OperatorAction {
   const { world, plan, play, calm } = simulation;
   const planned = plan.runs.find(({ id }) => id === run.id);
   // The id can be used again.
-  const again = async (store: Store) => void (await start(play.workflow, planned ? [planned.program] : [], { id: run.id, store }));
+  const again = async (store: Store) =>
+    void (await start(play.workflow, planned ? [planned.program] : [], { id: run.id, store, ...labelsOf(run.id) }));
   const startAgain = () => void world.after(world.random.between(0, plan.leaseMs * 2), () => void again(calm));
   return {
     name: "delete",

@@ -5,6 +5,7 @@ import { workflow } from "../../../workflow/define/define.js";
 import { createHook, now, random, sleep, uuid } from "../../../workflow/define/primitives.js";
 import type { Execution } from "../../../workflow/execute/execution.js";
 import type { SimulatedCode } from "./fleet.js";
+import { setLabels } from "./labels.js";
 import type { Version } from "./plan.js";
 import type { Program } from "./program.js";
 import { type Steps, simulatedStream } from "./step-bodies.js";
@@ -28,6 +29,8 @@ export class Script {
   readonly payloads = new Map<string, string[]>();
   /** Stream chunks that the workflow code itself has written. */
   chunksWritten = 0;
+  /** How often the code has changed attributes. */
+  labelled = 0;
   readonly #counts = new Map<string, number>();
   readonly #children = new Set<string>();
 
@@ -124,9 +127,11 @@ export function playOf(steps: Steps, { hasStarted, versionOf, incarnation, retri
         return await script.record(id, steps[program.kind](given));
       }
       case "sleep":
+        setLabels(script.labelled++);
         await script.record(script.next("sleep"), sleep(program.ms));
         return "slept";
       case "draw":
+        setLabels(script.labelled++);
         return draw();
       case "say":
         await script.execution.streams.write(simulatedStream, { by: "run", attempt: 1, i: script.chunksWritten++ });

@@ -6,6 +6,7 @@ import { endsAs, replayJournal } from "../../replay-journal.js";
 import { PromiseBroken } from "../observer.js";
 import { afterRetry, type Noted } from "./after-retry.js";
 import type { KnownRun } from "./known-run.js";
+import { checkLabels } from "./labels.js";
 import { type Script, type SeenOutcome, startOf } from "./script.js";
 import type { WorkflowSimulation } from "./simulation.js";
 import { type SimulatedChunk, simulatedStream } from "./step-bodies.js";
@@ -23,6 +24,7 @@ export async function verify(simulation: WorkflowSimulation): Promise<void> {
     checkCalls(simulation, run);
     checkResolutions(simulation, run);
     checkRows(simulation, run);
+    checkLabels(simulation, run, record);
     checkStream(simulation, run);
     checkScripts(simulation, run);
     checkRefusals(simulation, run, record);
