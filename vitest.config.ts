@@ -55,7 +55,7 @@ export default defineConfig({
     ],
     // Once for all projects: a project that extended this configuration would start every server again.
     globalSetup: ["test/kit/memory-disk.ts", "test/kit/build.ts", "test/servers/global-setup.ts"],
-    maxWorkers: 3,
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     // npm run coverage: the core, by its unit tests and by the contract on the memory store.
     coverage: {

@@ -108,10 +108,10 @@ onStores("events of runs and steps", fullStores, (test) => {
 onStores("events of a takeover", ["sqlite"], (test) => {
   test("a run of a process that died is claimed as taken over, resumes, and its attempt begins again", async ({ scene }) => {
     const dying = await Process.of(scene, { worker: { leaseMs: 1000 } });
-    dying.send({ kind: "startAndDie", workflow: "held", id: "held", args: [] });
+    dying.send({ kind: "startAndDie", workflow: "shipped", id: "held", args: [] });
     await dying.end("SIGCONT");
     const hold = step("hold", async () => "here");
-    workflow("process held", async () => await hold());
+    workflow("process shipped", async () => await hold());
     const runs = heard("onceflow:run", { scene, isWanted: (event) => event.run === "held" });
     const steps = heard("onceflow:step", { scene, isWanted: (event) => event.run === "held" });
     const { store, worker } = await scene.work();
