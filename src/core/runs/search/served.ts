@@ -82,7 +82,7 @@ function adviceOn(given: readonly FilterName[]): string {
   return `have a combination that no index serves: ${given.join(", ")}. Nearest that are served: ${nearest.join("; ")}`;
 }
 
-export function describeServed({ needs, allows }: ServedSearch): string {
+function describeServed({ needs, allows }: ServedSearch): string {
   const more = `optionally with ${allows.join(", ")}`;
   return needs.length === 0 ? more.replace("optionally with", "any of") : `${needs.join(", ")}, ${more}`;
 }
