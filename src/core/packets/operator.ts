@@ -29,11 +29,18 @@ export interface OperatorResult {
 
 const optionNames: OptionNames<OperatorOptions> = { actor: true, actionId: true, reason: true, dryRun: true };
 
+const packetActions = ["retryDeadLetter", "discardDeadLetter", "pauseFlow", "resumeFlow", "archiveFlow"] as const;
+
+/** Whether an action in the operator log is about a dead letter or a flow, and not about a run. */
+export function isPacketAction(action: string): boolean {
+  return (packetActions as readonly string[]).includes(action);
+}
+
 /** An action of an operator. */
 export interface OperatorAction {
   readonly store: Store;
   /** Name of the action in the operator log. */
-  readonly action: "retryDeadLetter" | "discardDeadLetter" | "pauseFlow" | "resumeFlow" | "archiveFlow";
+  readonly action: (typeof packetActions)[number];
   readonly subject: string;
   readonly options: OperatorOptions;
   /** Decides the change. Undefined: what the action is about does not exist. */

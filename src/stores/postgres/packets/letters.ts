@@ -40,7 +40,7 @@ export async function changeInside<T>(
 }
 
 /** For a change that a person asks for: waits for other transactions. */
-export async function inPatientTransaction<T extends {} | null>(
+export async function inPatientTransaction<T extends object | number>(
   connection: PacketConnection,
   work: (extra: Wishes) => Promise<T>,
 ): Promise<T> {
