@@ -83,4 +83,9 @@ test("flows are triggered, their dead letters shown, retried and discarded, with
   const { items } = (await get("/log")).body as { items: { actionId: string; actor: string; runId: string; reason?: string }[] };
   expect(items.map(({ actionId }) => actionId)).toEqual(["resume", "archive", "pause", "a-2", "a-1"]);
   expect(items.at(-1)).toMatchObject({ actor: "ann", runId: id, reason: "the bank is up" });
+  expect((await get("/log", { runId: id })).body).toMatchObject({ items: [{ actionId: "a-1" }] });
+  // A tenant whose run has the name of the dead letter does not see what was done to the letter.
+  await post("/runs/start", { workflow: "w", id, scope: "ours" });
+  scene.caller = { ...root, scopes: ["ours"] };
+  expect(await get("/log", { runId: id })).toMatchObject({ status: 200, body: { items: [] } });
 });
