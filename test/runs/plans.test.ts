@@ -46,6 +46,11 @@ describe("on SQLite", () => {
       const parameters = Array.from({ length: (text.match(/\?(?!\d)/g) ?? []).length }, () => null);
       const numbered = /\?1/.test(text) ? [null, null] : parameters;
       const plan = (file.prepare(`EXPLAIN QUERY PLAN ${text}`).all(...numbered) as { detail: string }[]).map(({ detail }) => detail);
+      // Runs that workers have are sorted, and are few: see ownedRange.
+      if (text.includes("INDEXED BY onceflow_runs_queue")) {
+        expect(plan.join(), text).toMatch(/SEARCH r USING INDEX onceflow_runs_queue \(owner>\?/);
+        continue;
+      }
       // A cursor limits the range by time and id: comparing rows, SQLite uses the index for both only if the values have no type of their own.
       if (/, r\.id\) < \(/.test(text)) expect(plan.join(), text).toMatch(/,id\)<\(\?,\?\)/);
       expect(text).not.toMatch(/\) > \(/);

@@ -294,7 +294,7 @@ CREATE INDEX onceflow_runs_error_code ON onceflow_runs (error_code, created_at, 
 CREATE INDEX onceflow_runs_error_name ON onceflow_runs (error_name, created_at, id) WHERE error_name IS NOT NULL;
 CREATE INDEX onceflow_runs_expiry ON onceflow_runs (expires_at) WHERE expires_at IS NOT NULL;
 CREATE UNIQUE INDEX onceflow_runs_id ON onceflow_runs (id);
-CREATE INDEX onceflow_runs_listed ON onceflow_runs (workflow, status, created_at, id);
+CREATE INDEX onceflow_runs_listed ON onceflow_runs (workflow, status, created_at, id) WHERE status <> 'running' OR owner IS NULL;
 CREATE INDEX onceflow_runs_newest ON onceflow_runs (created_at, id, workflow);
 CREATE INDEX onceflow_runs_parent ON onceflow_runs (parent, created_at, id) WHERE parent IS NOT NULL;
 CREATE INDEX onceflow_runs_person ON onceflow_runs (created_at, id) WHERE trouble IS NOT NULL OR unsettled > 0;

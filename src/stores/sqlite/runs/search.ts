@@ -103,7 +103,7 @@ function rangesOf(sql: Prepared, filter: RunFilter, use: "listed" | "counted" = 
     case "ended": {
       const isNewest = path === "listed" && workflow === undefined && status === undefined && scope === undefined;
       if (isNewest && use === "listed") return [{ range: rangeIn("newest", { filter }) }];
-      return pairsOf(sql, path, filter).map((pair) => ({
+      const ranges = pairsOf(sql, path, filter).map((pair) => ({
         range: rangeIn(path, {
           filter,
           is: { workflow: pair.workflow, status: pair.status },
@@ -111,6 +111,8 @@ function rangesOf(sql: Prepared, filter: RunFilter, use: "listed" | "counted" = 
         }),
         status: pair.status,
       }));
+      const hasOwned = path === "listed" && scope === undefined && (status ?? "running") === "running";
+      return hasOwned ? [...ranges, { range: ownedRange(filter), status: "running" }] : ranges;
     }
     case "id": {
       const prefix = { where: ["r.id >= ?", "r.id < ?"], values: [idPrefix, afterPrefix(idPrefix)] };
@@ -135,7 +137,8 @@ function rangesOf(sql: Prepared, filter: RunFilter, use: "listed" | "counted" = 
 /** Conditions of partial indexes, repeated literally: only then SQLite uses the index. */
 const hasTrouble = "(r.trouble IS NOT NULL OR r.unsettled > 0)";
 const isForPerson = "(r.unsettled > 0 OR r.status NOT IN ('pending', 'running', 'paused'))";
-const notNull: Readonly<Record<string, string>> = {
+const conditions: Readonly<Record<string, string>> = {
+  listed: "(r.status <> 'running' OR r.owner IS NULL)",
   ended: "r.ended_at IS NOT NULL",
   parent: "r.parent IS NOT NULL",
   error_name: "r.error_name IS NOT NULL",
@@ -159,7 +162,7 @@ interface RangeOptions {
 
 function rangeIn(index: string, { filter, is = {}, at = "r.created_at", also, scoped = filter.scope !== undefined }: RangeOptions): Range {
   const window = windowOf(filter, at);
-  const literal = notNull[index];
+  const literal = index === "listed" && scoped ? undefined : conditions[index];
   const inScope = scoped ? { where: ["r.scope = ?", "r.scope <> ''"], values: [filter.scope ?? ""] } : { where: [], values: [] };
   return {
     from: `onceflow_runs r INDEXED BY onceflow_runs_${scoped ? "scope_" : ""}${index}`,
@@ -173,6 +176,23 @@ function rangeIn(index: string, { filter, is = {}, at = "r.created_at", also, sc
     values: [...inScope.values, ...Object.values(is), ...(also?.values ?? []), ...window.values],
     no: "r.no",
     at,
+  };
+}
+
+/** Runs that workers have in memory, as many as these can have: not in the order of the list, which sorts them. */
+function ownedRange(filter: RunFilter): Range {
+  const { workflow } = filter;
+  const window = windowOf(filter, "r.created_at");
+  return {
+    from: "onceflow_runs r INDEXED BY onceflow_runs_queue",
+    where: [
+      ...["r.ended_at IS NULL", "r.owner > ''", "r.status = 'running'"],
+      ...(workflow === undefined ? [] : ["r.workflow = ?"]),
+      ...window.where,
+    ],
+    values: [...(workflow === undefined ? [] : [workflow]), ...window.values],
+    no: "r.no",
+    at: "r.created_at",
   };
 }
 
@@ -211,7 +231,7 @@ function pairsOf(
   const index = `onceflow_runs_${scope === undefined ? "" : "scope_"}${path}`;
   const fixed = [
     ...(scope === undefined ? [] : ["r.scope = ?1", "r.scope <> ''"]),
-    ...(path === "ended" ? ["r.ended_at IS NOT NULL"] : []),
+    ...(path === "listed" && scope !== undefined ? [] : [conditions[path] ?? "true"]),
     ...(workflow === undefined ? [] : ["r.workflow = ?2"]),
   ];
   const first = (more: string) =>
