@@ -1,4 +1,5 @@
 export type { HistoryEntry } from "../core/packets/history.js";
+export type { OperatorOptions, OperatorResult } from "../core/packets/operator.js";
 export type { Attributes, AttributeValue } from "../core/values/attributes.js";
 export { type Finding, findingText, type Place, type Severity } from "../graph/findings/finding.js";
 export { type FindingCode, findingCodes } from "../graph/findings/finding-codes.js";

@@ -1,5 +1,6 @@
 /** Transactional outbox: messages are committed together with the business rows, and published later by any process. */
 export type { HistoryEntry } from "../core/packets/history.js";
+export type { OperatorOptions, OperatorResult } from "../core/packets/operator.js";
 export type { OutboxDeadLetter, OutboxDeadLettersOptions } from "../outbox/dead-letters.js";
 export type { NewMessage, OutboxMessage } from "../outbox/message.js";
 export type { OutboxMetrics } from "../outbox/metrics.js";

@@ -4,8 +4,11 @@ export { type Decision, decide } from "../core/ledger/decide.js";
 export type { Answer, Batch, Begin, Operation, Renew, Resolve, Settle, Settlement } from "../core/ledger/operation.js";
 export { type AttemptEntry, type LedgerRecord, type RecordId, type State, stateAt } from "../core/ledger/record.js";
 export type {
+  PacketAct,
+  PacketActed,
   PacketAnswer,
   PacketBackend,
+  PacketChange,
   PacketClaimQuery,
   PacketClaims,
   PacketOperation,

@@ -7,11 +7,11 @@ import type { Resolve } from "../core/ledger/operation.js";
 import { hasLapsed, type LedgerRecord, mayRunAgain, type RecordId, type State, stateAt } from "../core/ledger/record.js";
 import { saveOutcome } from "../core/ledger/save.js";
 import { encodeResult } from "../core/ledger/settlement.js";
+import { checkActionId, checkText } from "../core/runs/log.js";
 import { requireStore } from "../core/store/require-store.js";
 import type { Reading, Store } from "../core/store/store.js";
 import { sha256 } from "../core/values/canonical.js";
 import { encodeError } from "../core/values/stored-error.js";
-import { checkActionId, checkText } from "../workflow/client/actions/action.js";
 import { KeyActionRefusedError, KeyNotFoundError } from "./key-errors.js";
 
 /**

@@ -3,6 +3,7 @@ import { knownOptions, type OptionNames } from "../core/errors/known-options.js"
 import { whole } from "../core/ledger/key-ref.js";
 import { type HistoryEntry, historyOf, thrown } from "../core/packets/history.js";
 import type { PageCursor } from "../core/packets/operation.js";
+import { type OperatorOptions, type OperatorResult, performOnPackets } from "../core/packets/operator.js";
 import type { PacketRecord } from "../core/packets/packet.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy } from "./options.js";
@@ -72,7 +73,8 @@ function deadLetterOf(packet: PacketRecord): OutboxDeadLetter<never> {
 }
 
 /** Makes a dead letter due again, at its old position in its key if it kept that. False: not found. */
-export async function retryDeadLetter(policy: Policy, id: string): Promise<boolean> {
+export async function retryDeadLetter(policy: Policy, id: string, operator?: OperatorOptions): Promise<boolean | OperatorResult> {
+  if (operator !== undefined) return await act(policy, "retry", id, operator);
   const done = [];
   for (const { no } of await named(policy, id)) done.push(await policy.store.packets.reinject(no));
   return done.includes(true);
@@ -99,8 +101,21 @@ export async function retryAllDeadLetters({ store, flow }: Policy): Promise<numb
 const pageMax = 100;
 
 /** Removes a dead letter permanently; messages that it blocked become due. False: not found. */
-export async function discard(policy: Policy, id: string): Promise<boolean> {
+export async function discard(policy: Policy, id: string, operator?: OperatorOptions): Promise<boolean | OperatorResult> {
+  if (operator !== undefined) return await act(policy, "discard", id, operator);
   const done = [];
   for (const { no } of await named(policy, id)) done.push(await policy.store.packets.discard(no));
   return done.includes(true);
+}
+
+const actions = { retry: "retryDeadLetter", discard: "discardDeadLetter" } as const;
+
+/** Acts on all dead letters with this message id in one commit, with one entry in the operator log. */
+async function act(policy: Policy, kind: keyof typeof actions, id: string, options: OperatorOptions): Promise<OperatorResult | false> {
+  const { store, flow } = policy;
+  const decide = async () => {
+    const letters = (await named(policy, id)).map(({ no }) => ({ no }));
+    return letters.length === 0 ? undefined : { kind, letters };
+  };
+  return await performOnPackets({ store, action: actions[kind], subject: `${flow}/${id}`, options, decide });
 }

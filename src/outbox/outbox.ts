@@ -1,4 +1,5 @@
 import { InvalidInputError, UnreachableError } from "../core/errors/errors.js";
+import type { OperatorOptions, OperatorResult } from "../core/packets/operator.js";
 import type { Store, Tx } from "../core/store/store.js";
 import { Adder } from "./add.js";
 import {
@@ -49,17 +50,26 @@ export interface Outbox<Payload = unknown> {
   readonly deadLetters: (options?: OutboxDeadLettersOptions) => Promise<readonly OutboxDeadLetter<Payload>[]>;
   /**
    * Retries a dead letter, by the id of its message: at the head of its key if it blocked the key, else at its end. Returns
-   * false if there is no such dead letter.
+   * false if there is no such dead letter. With the options of an operator it is written to the operator log in the same commit.
    */
-  readonly retry: (id: string) => Promise<boolean>;
+  readonly retry: {
+    (id: string): Promise<boolean>;
+    (id: string, operator: OperatorOptions): Promise<OperatorResult | false>;
+  };
   /** Retries all dead letters, after an outage for example. Returns how many. */
   readonly retryAll: () => Promise<number>;
   /** @deprecated Use `retry`. */
   readonly redrive: (id: string) => Promise<boolean>;
   /** @deprecated Use `retryAll`. */
   readonly redriveAll: () => Promise<number>;
-  /** Removes a dead letter permanently, by the id of its message; messages that it blocked become due. False if there is none. */
-  readonly discard: (id: string) => Promise<boolean>;
+  /**
+   * Removes a dead letter permanently, by the id of its message; messages that it blocked become due. False if there is none. With the
+   * options of an operator it is written to the operator log in the same commit.
+   */
+  readonly discard: {
+    (id: string): Promise<boolean>;
+    (id: string, operator: OperatorOptions & { readonly reason: string }): Promise<OperatorResult | false>;
+  };
   readonly metrics: OutboxMetrics;
 }
 
@@ -85,7 +95,8 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
   const wake = () => {
     for (const relay of relays) relay.wake();
   };
-  const retry = (id: string) => retryDeadLetter(policy, id).finally(wake);
+  const retry = (id: string, operator?: OperatorOptions) => retryDeadLetter(policy, id, operator).finally(wake);
+  const remove = (id: string, operator?: OperatorOptions) => discard(policy, id, operator).finally(wake);
   const retryAll = () => retryAllDeadLetters(policy).finally(wake);
 
   return {
@@ -116,11 +127,11 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
       return { due, waiting: held, publishing: owned, dead };
     },
     deadLetters: (page = {}) => listDeadLetters(policy, page),
-    retry,
+    retry: retry as Outbox["retry"],
     retryAll,
-    redrive: retry,
+    redrive: (id) => retry(id) as Promise<boolean>,
     redriveAll: retryAll,
-    discard: (id) => discard(policy, id).finally(wake),
+    discard: remove as Outbox["discard"],
     get metrics() {
       return { ...counts, inFlight: [...relays].reduce((sum, relay) => sum + relay.inFlight, 0) };
     },

@@ -170,7 +170,7 @@ onStoresInTurn("the commands that list and show", sample(durableStores, 2), (tes
       code: 2,
       err: expect.stringContaining("requires --flow") as string,
     });
-    expect(await look("dead-letters", "discard", "--all", "--flow", "orders", "--yes", "--json")).toMatchObject({
+    expect(await look("dead-letters", "discard", "--all", "--flow", "orders", "--reason", "test orders", "--yes", "--json")).toMatchObject({
       code: 0,
       out: expect.stringContaining(ids[0] ?? "?") as string,
     });

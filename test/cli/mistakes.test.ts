@@ -44,7 +44,10 @@ const mistakes: readonly (readonly [readonly string[], number, RegExp])[] = [
   [["runs", "watch", "--every", "1ms"], 2, /^every: must be at least 200ms/],
   [["keys", "resolve", "", "k", "--free", "--reason", "x"], 2, /^attempt: is missing/],
   [["keys", "release", "", "k"], 1, /k.* not found/],
-  [["dead-letters", "discard", "pk_zzz"], 2, /^yes: this would discard 1 dead letter/],
+  [["dead-letters", "discard", "pk_zzz"], 2, /^reason: is missing: `discard` cannot be undone/],
+  [["dead-letters", "retry", "--all"], 2, /^reason: is missing: this acts on many dead letters/],
+  [["dead-letters", "discard", "pk_zzz", "--reason", "r"], 2, /^yes: this would discard 1 dead letter/],
+  [["dead-letters", "discard", "m-1", "--inbox", "billing", "--reason", "r"], 2, /^inbox: has no operator log/],
   [["dead-letters", "discard", "--all", "--yes"], 2, /requires --flow/],
   [["dead-letters", "show", "pk_zzz"], 1, /^dead letter pk_zzz not found/],
   [["log", "--limit", "0"], 2, /from 1 to 1000/],
@@ -123,10 +126,20 @@ onStoresInTurn("the command line", ["sqlite"], (test) => {
       expect((await command("dead-letters", "retry", id, "--dry-run", ...where)).out).toBe(
         `dry run, nothing was done; retry would be called for 1 dead letter: ${id}\n`,
       );
-      expect((await command("dead-letters", "retry", id, ...where)).out).toBe("1 dead letter retried\n");
+      const retry = ["dead-letters", "retry", id, "--action-id", "a-1", "--reason", "the mailbox is empty", ...where];
+      expect((await command(...retry)).out).toBe("1 dead letter retried\n");
       await until("the message is dead again", async () => (await outbox.deadLetters()).length === 1);
-      expect((await command("dead-letters", "discard", id, "--yes", ...where)).out).toBe("1 dead letter discarded\n");
+      expect((await command(...retry)).out).toBe("1 dead letter retried\n");
+      expect((await outbox.deadLetters())[0]?.attempts).toBe(2);
+      const discard = ["dead-letters", "discard", id, "--reason", "a wrong address", "--yes", ...where];
+      expect((await command(...discard, "--dry-run")).out).toContain(`discard would be called for 1 dead letter: ${id}\n`);
+      expect((await command(...discard)).out).toBe("1 dead letter discarded\n");
       expect(await outbox.deadLetters()).toEqual([]);
+      expect((await command(...retry)).out).toBe("1 dead letter retried\n");
+      expect(await json<object[]>("log", ...where)).toMatchObject([
+        { action: "discardDeadLetter", runId: id, reason: "a wrong address" },
+        { action: "retryDeadLetter", runId: id, reason: "the mailbox is empty", actionId: "a-1" },
+      ]);
     });
 
   test("dead letters of an inbox: listed, shown and discarded; only the program can retry them", async ({ scene }) => {

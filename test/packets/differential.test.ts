@@ -254,9 +254,19 @@ class History {
     const letters = await this.#pair.both("letters", async (packets) => (await packets.deadLetters({ limit: 3 })).map((each) => each.no));
     const chosen = letters.length > 0 && this.#random.chance(0.9) ? this.#random.pick([...letters]) : no;
     const alert = this.#random.chance(0.5) ? this.#alert(this.#random.pick(this.#workers)) : undefined;
+    if (this.#random.chance(0.5)) return await this.#act(verb, chosen, alert);
     await this.#pair.both(`${verb} ${chosen}`, (packets) =>
       verb === "reinject" ? packets.reinject(chosen, alert) : packets.discard(chosen),
     );
+  }
+
+  /** As an operator, with an id that may have been used before: then nothing happens, and the answer is the first one. */
+  async #act(verb: "reinject" | "discard", no: number, alert: Alert | undefined): Promise<void> {
+    const id = `a-${this.#random.between(1, 12)}`;
+    const log = { id, actor: "ann", action: verb, subject: String(no), reason: null, detail: null };
+    const retried = { kind: "retry", letters: [{ no, ...(alert && { alert }) }] } as const;
+    const change = verb === "reinject" ? retried : ({ kind: "discard", letters: [{ no }, { no: no + 1 }] } as const);
+    await this.#pair.both(`${id}: ${verb} ${no}`, (packets) => packets.act({ log, change }));
   }
 
   async #setFlowState(): Promise<void> {

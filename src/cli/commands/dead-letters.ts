@@ -1,22 +1,22 @@
 import type { Command } from "commander";
 import { InvalidInputError } from "../../exports/index.js";
+import { bulkActionId } from "../../operate/bulk.js";
 import { exitFound } from "../exit-codes.js";
 import { wholeNumber } from "../number-option.js";
 import { addTargetOptions, type TargetOptions, withOperations } from "../operations/open-operations.js";
-import type { LetterDetails, LetterOperations, LetterQuery } from "../operations/operations.js";
+import type { ActOptions as ActionRequest, LetterDetails, LetterOperations, LetterQuery } from "../operations/operations.js";
 import { counted, facts, note, print, printJson, printLine, progress, table, timeOf } from "../output.js";
 import { notFound } from "../report-error.js";
 import { isConfirmed } from "../terminal/ask.js";
+import { type ActionCommandOptions, actOptionsOf, addActionOptions } from "./action-options.js";
 
 interface Options extends LetterQuery, TargetOptions {
   /** The consumer whose inbox is meant. */
   readonly inbox?: string;
 }
 
-interface ActOptions extends Options {
+interface ActOptions extends Options, ActionCommandOptions {
   readonly all?: boolean;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
 }
 
 export function addDeadLetters(program: Command): void {
@@ -25,17 +25,15 @@ export function addDeadLetters(program: Command): void {
     .description(
       "List, show, retry or discard packets and messages that failed for good: of graphs, outboxes (flow outbox:<name>) and inboxes",
     );
-  const add = (name: string, description: string, hidden = false): Command =>
-    addTargetOptions(letters.command(name, { hidden }).description(description)).option(
-      "--inbox <consumer>",
-      "dead letters of the inbox of this consumer, by key (only with a store)",
-    );
+  const ofInbox = (command: Command): Command =>
+    command.option("--inbox <consumer>", "dead letters of the inbox of this consumer, by key (only with a store)");
+  const add = (name: string, description: string): Command => addTargetOptions(ofInbox(letters.command(name).description(description)));
+  const acting = (name: string, description: string, hidden = false): Command =>
+    filtered(addActionOptions(ofInbox(letters.command(name, { hidden }).description(description))));
   const filtered = (command: Command): Command =>
     command.option("--flow <id>", "only this flow").option("--queue <name>", "only this dead-letter queue");
-  const acting = (command: Command): Command =>
-    command.option("--dry-run", "only list what the command would act on").option("--yes", "do not ask");
   const retry = (name: "retry" | "reinject", description: string): void => {
-    filtered(acting(add(name, description, name !== "retry")))
+    acting(name, description, name !== "retry")
       .argument("[ids...]", "dead letters to retry")
       .option("--all", "all current dead letters, filtered by --flow and --queue")
       .action((ids: string[], options: ActOptions) => each(name, ids, options));
@@ -47,7 +45,7 @@ export function addDeadLetters(program: Command): void {
   add("show", "Show one dead letter: payload, key, and the error of each attempt").argument("<id>").action(show);
   retry("retry", "Retry dead letters: deliver them again with the same key; their history is kept");
   retry("reinject", "Deprecated: use `retry`");
-  filtered(acting(add("discard", "Remove dead letters permanently")))
+  acting("discard", "Remove dead letters permanently")
     .argument("[ids...]", "dead letters to remove")
     .option("--all", "all current dead letters of a flow; requires --flow")
     .action((ids: string[], options: ActOptions) => each("discard", ids, options));
@@ -112,31 +110,51 @@ async function each(verb: Verb, ids: readonly string[], options: ActOptions): Pr
   if (all && verb === "discard" && flow === undefined && inbox === undefined)
     throw new InvalidInputError("flow", "discard --all requires --flow, because discarded packets cannot be restored");
   const action = verb === "discard" ? "discard" : "retry";
+  const request = requestOf(action, options);
   await withOperations(options, async ({ deadLetters }) => {
     const letters = deadLetters(inbox);
     const wanted = all ? await idsOf(letters, queryOf(options)) : ids;
-    if (dryRun) return printDryRun(action, wanted, json);
-    const asks = action === "discard" || all;
+    const asks = (action === "discard" || all) && !dryRun;
     if (asks && !(await isConfirmed({ what: `${action} ${counted(wanted.length, "dead letter")}`, yes }))) return note("nothing was done");
     const bar = progress(wanted.length);
     const [done, gone]: [string[], string[]] = [[], []];
     for (const id of wanted) {
-      ((await letters.act(action, id)) ? done : gone).push(id);
+      const { actionId } = request;
+      // Derived, so that the command acts on no letter a second time if it is repeated.
+      const own = actionId === undefined || (!all && ids.length === 1) ? request : { ...request, actionId: bulkActionId(actionId, id) };
+      ((await letters.act(action, id, own)) ? done : gone).push(id);
       bar.step();
     }
     bar.end();
-    if (json) printJson({ ok: all || gone.length === 0, [doneWords[verb]]: done, gone });
-    else print(`${counted(done.length, "dead letter")} ${doneWords[verb]}${gone.length > 0 ? `; not found: ${gone.join(", ")}` : ""}`);
+    if (dryRun) printDryRun(action, { done, gone }, json);
+    else if (json) printJson({ ok: all || gone.length === 0, [doneWords[verb]]: done, gone });
+    else print(`${counted(done.length, "dead letter")} ${doneWords[verb]}${goneText(gone)}`);
     if (!all && gone.length > 0) process.exitCode = exitFound;
   });
 }
 
-function printDryRun(action: "retry" | "discard", ids: readonly string[], json: boolean | undefined): void {
-  if (json) printJson({ ok: true, dryRun: true, [action]: ids });
-  else
-    printLine(
-      `dry run, nothing was done; ${action} would be called for ${counted(ids.length, "dead letter")}${ids.length > 0 ? `: ${ids.join(", ")}` : ""}`,
-    );
+/** What the action gets. A message of an inbox has no entry in the operator log, and its discard is not repeated by an id. */
+function requestOf(action: "retry" | "discard", options: ActOptions): ActionRequest {
+  const { all = false, inbox, reason, actionId } = options;
+  if (inbox === undefined) {
+    if (action === "discard") return actOptionsOf(options, "`discard` cannot be undone");
+    return actOptionsOf(options, all ? "this acts on many dead letters" : undefined);
+  }
+  if ((reason ?? actionId) !== undefined) throw new InvalidInputError("inbox", "has no operator log; omit --reason and --action-id");
+  return actOptionsOf(options);
+}
+
+const goneText = (gone: readonly string[]): string => (gone.length > 0 ? `; not found: ${gone.join(", ")}` : "");
+
+interface Found {
+  readonly done: readonly string[];
+  readonly gone: readonly string[];
+}
+
+function printDryRun(action: "retry" | "discard", { done, gone }: Found, json: boolean | undefined): void {
+  if (json) return printJson({ ok: true, dryRun: true, [action]: done, gone });
+  const which = done.length > 0 ? `: ${done.join(", ")}` : "";
+  printLine(`dry run, nothing was done; ${action} would be called for ${counted(done.length, "dead letter")}${which}${goneText(gone)}`);
 }
 
 const lettersMax = 100_000;

@@ -12,8 +12,8 @@ interface Options extends TargetOptions {
 export function addLog(program: Command): void {
   const command = program
     .command("log")
-    .description("List what operators did to runs, newest first: who, what, when and why")
-    .option("--run <id>", "only actions on this run")
+    .description("List what operators did to runs, dead letters and flows, newest first: who, what, when and why")
+    .option("--run <id>", "only actions on this run; also the id of a dead letter, or flow:<id>")
     .option("--before <number>", "continue after this action, the last one of the previous page", wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .option("--limit <count>", "maximum number of rows (default: 100)", wholeNumber(1, 1000));
   addTargetOptions(command).action(log);
@@ -37,7 +37,7 @@ async function log(options: Options): Promise<void> {
       reason,
       actionId,
     ]);
-    print(table(["NO", "AT", "ACTOR", "ACTION", "RUN", "REASON", "ACTION ID"], rows));
+    print(table(["NO", "AT", "ACTOR", "ACTION", "SUBJECT", "REASON", "ACTION ID"], rows));
     if (items.length === limit) note(`more: --before ${items.at(-1)?.no}`);
   });
 }

@@ -6,11 +6,16 @@ import type { LetterDetails, LetterOperations, LetterRow } from "./operations.js
 import { plain } from "./plain.js";
 
 /** Dead letters of graphs and outboxes: packets. */
-export function packetLetters(client: () => Promise<Runtime>): LetterOperations {
+export function packetLetters(client: () => Promise<Runtime>, actor: string): LetterOperations {
   return {
     list: async (query) => plain(await (await client()).deadLetters(query)) as LetterRow[],
     read: async (id) => plain(await (await client()).deadLetter(id)) as LetterDetails | undefined,
-    act: async (action, id) => await (action === "retry" ? (await client()).retry(id) : (await client()).discard(id)),
+    act: async (action, id, options) => {
+      const runtime = await client();
+      const operator = { ...options, actor };
+      const done = action === "retry" ? await runtime.retry(id, operator) : await runtime.discard(id, operator as never);
+      return done !== false;
+    },
   };
 }
 
@@ -40,14 +45,14 @@ export function inboxLetters(store: Store, consumer: string): LetterOperations {
       });
       return plain({ ...rowOf(letter), payload: message?.payload, omitted, history }) as LetterDetails;
     },
-    act: async (action, id) => {
+    act: async (action, id, { dryRun = false }) => {
       if (action === "retry")
         throw new InvalidInputError(
           "inbox",
           `a message is handled by the program of consumer "${consumer}": call inbox.retry(${JSON.stringify(id)}, handler) there`,
         );
       if ((await inbox.deadLetter(id)) === undefined) return false;
-      await inbox.discard(id);
+      if (!dryRun) await inbox.discard(id);
       return true;
     },
   };

@@ -58,7 +58,7 @@ export function localOperations(store: Store): { readonly operations: Operations
         return plain(await (action === "release" ? keys.release : keys.erase)(store, attempted, operator)) as never;
       },
     },
-    deadLetters: (inbox) => (inbox === undefined ? packetLetters(client) : inboxLetters(store, inbox)),
+    deadLetters: (inbox) => (inbox === undefined ? packetLetters(client, actor) : inboxLetters(store, inbox)),
     workers: async () => {
       requireRuns(store);
       return plain(await listWorkers({ store, limit: 1000, runsMax: 1000 })) as never;

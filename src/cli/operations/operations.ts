@@ -43,7 +43,7 @@ export interface LetterOperations {
   /** Undefined: not found. */
   read(id: string): Promise<LetterDetails | undefined>;
   /** False: not found. */
-  act(action: LetterAction, id: string): Promise<boolean>;
+  act(action: LetterAction, id: string, options: ActOptions): Promise<boolean>;
 }
 
 /** Members that only some answers or actions have. */

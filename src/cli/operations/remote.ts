@@ -31,7 +31,8 @@ export function remoteOperations(call: ApiCall): Operations {
       return {
         list: async (query) => (await get<{ items: never }>("/dead-letters", query)).items,
         read: (id) => found("/dead-letter", { id }),
-        act: async (action, id) => wasThere(await call(`/dead-letters/${action}`, jsonPost({ id }), { notFound: true })),
+        act: async (action, id, options) =>
+          wasThere(await call(`/dead-letters/${action}`, jsonPost({ id, ...options }), { notFound: true })),
       };
     },
     workers: async () => (await get<{ items: never }>("/workers")).items,

@@ -1,4 +1,5 @@
 import type { RecordId } from "../ledger/record.js";
+import type { LogEntry, NewLogEntry } from "../runs/log.js";
 import type { Tx } from "../store/tx.js";
 import type { Attributes } from "../values/attributes.js";
 import type { DeliveryEntry, DeliveryQuery, NewDeliveryEntry } from "./delivery-entry.js";
@@ -226,6 +227,27 @@ export interface PacketClaims {
   readonly known: boolean;
 }
 
+/** What an operator changes. Dead letters that belong together are changed in one commit. */
+export type PacketChange =
+  | { readonly kind: "retry"; readonly letters: readonly { readonly no: number; readonly alert?: Alert }[] }
+  | { readonly kind: "discard"; readonly letters: readonly { readonly no: number }[] }
+  | { readonly kind: "flow"; readonly flow: string; readonly state: FlowState };
+
+/**
+ * An action of an operator. The change and its entry in the operator log are one commit. If the log already has an action with this id, nothing is
+ * changed, and the answer is the first one: an action that is sent again after a lost reply finds its own success.
+ */
+export interface PacketAct {
+  readonly log: NewLogEntry;
+  readonly change: PacketChange;
+}
+
+export type PacketActed =
+  /** `repeated`: by an earlier request with the same action id, whose entry in the log this is. */
+  | { readonly kind: "acted"; readonly entry: LogEntry; readonly repeated: boolean }
+  /** None of the packets is a dead letter. Nothing was changed, and nothing was written to the log. */
+  | { readonly kind: "absent" };
+
 /** Query of {@link PacketBackend.deadLetters}: newest first. */
 export interface DeadLetterQuery {
   readonly flow?: string;
@@ -302,6 +324,8 @@ export interface PacketBackend {
   reinject(no: number, alert?: Alert): Promise<boolean>;
   /** Removes a dead letter. The next packet of a lane that it blocked becomes due. Returns false if there is no such dead letter. */
   discard(no: number): Promise<boolean>;
+  /** Retries or discards dead letters, or sets the state of a flow, for an operator: with an entry in the operator log of the store. */
+  act(action: PacketAct): Promise<PacketActed>;
   packet(no: number): Promise<PacketRecord | undefined>;
   deadLetters(query: DeadLetterQuery): Promise<readonly PacketRecord[]>;
   execution(no: number): Promise<ExecutionRecord | undefined>;

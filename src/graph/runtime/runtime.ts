@@ -2,8 +2,8 @@ import { ConfigurationError, InvalidInputError } from "../../core/errors/errors.
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { checkName } from "../../core/ledger/key.js";
 import { duration } from "../../core/ledger/options.js";
-import { historyOf } from "../../core/packets/history.js";
 import type { PageCursor, QueueCount } from "../../core/packets/operation.js";
+import type { OperatorOptions, OperatorResult } from "../../core/packets/operator.js";
 import { type ExecutionRecord, type ExecutionStatus, type FlowState, type PacketRecord, statusOf } from "../../core/packets/packet.js";
 import { requirePackets, type Store } from "../../core/store/store.js";
 import { type AttributeValue, attributeText, checkAttribute } from "../../core/values/attributes.js";
@@ -16,12 +16,12 @@ import type { Routed } from "./flows/route.js";
 import { RouteTable } from "./flows/route-table.js";
 import { type PacketTrace, tracePacket } from "./history/packet-view.js";
 import { type HistoryPage, type HistoryQuery, readHistory } from "./history/read-history.js";
-import { lostCode } from "./memory-edges/memory-mark.js";
+import { changeFlow, discardLetter, retryLetter } from "./operator-actions.js";
 import { type ResolvedOptions, type RuntimeOptions, resolveOptions } from "./runtime-options.js";
 import { type TriggerContext, type Triggered, type TriggerOptions, trigger } from "./trigger.js";
 import { type Listener, Listeners, type RuntimeEvent } from "./views/event.js";
 import { EventReporter } from "./views/event-reporter.js";
-import { executionNo, packetId, packetNo } from "./views/ids.js";
+import { executionNo, packetNo } from "./views/ids.js";
 import { Counters, type RuntimeMetrics } from "./views/metrics.js";
 import {
   type DeadLetterDetails,
@@ -297,16 +297,18 @@ export class Runtime {
    * Returns false if there is no such dead letter. Throws ConfigurationError if it cannot be delivered: `EDGE_GONE` (the
    * document no longer has its edge) or `PAYLOAD_LOST` (its payload was lost with the memory of a process).
    */
-  async retry(id: string): Promise<boolean> {
-    const { packets } = this.store;
-    const letter = await packets.packet(packetNo(id));
-    const routed = letter && this.#flows.get(letter.flow);
-    const route = letter && routed?.routes.get(letter.queue);
-    if (letter?.dead) checkNotLost(letter);
-    if (letter?.dead) checkEdge(letter, routed);
-    const alert = route && alertAhead(this.#worker.sender, route, { ...letter, data: decodePayload(letter.payload).data });
-    const done = letter !== undefined && (await packets.reinject(letter.no, alert));
-    if (done) this.#reporter.reportDeadLetterRetried(route, letter);
+  retry(id: string): Promise<boolean>;
+  /** For an operator: written to the operator log in the same commit. `false`: there is no such dead letter. */
+  retry(id: string, operator: OperatorOptions): Promise<OperatorResult | false>;
+  async retry(id: string, operator?: OperatorOptions): Promise<boolean | OperatorResult> {
+    const routeOf = ({ flow, queue }: PacketRecord) => this.#flows.get(flow)?.routes.get(queue);
+    const prepare = (letter: PacketRecord) => {
+      checkEdge(letter, this.#flows.get(letter.flow));
+      const route = routeOf(letter);
+      return route && alertAhead(this.#worker.sender, route, { ...letter, data: decodePayload(letter.payload).data });
+    };
+    const retried = (letter: PacketRecord) => this.#reporter.reportDeadLetterRetried(routeOf(letter), letter);
+    const done = await retryLetter({ store: this.store, prepare, retried }, id, operator);
     this.#worker.poll();
     return done;
   }
@@ -317,8 +319,11 @@ export class Runtime {
   }
 
   /** Removes a dead letter permanently. Returns false if there is no such dead letter. */
-  async discard(id: string): Promise<boolean> {
-    const done = await this.store.packets.discard(packetNo(id));
+  discard(id: string): Promise<boolean>;
+  /** For an operator: written to the operator log in the same commit, with the reason. `false`: there is no such dead letter. */
+  discard(id: string, operator: OperatorOptions & { readonly reason: string }): Promise<OperatorResult | false>;
+  async discard(id: string, operator?: OperatorOptions): Promise<boolean | OperatorResult> {
+    const done = await discardLetter(this.store, id, operator);
     this.#worker.poll();
     return done;
   }
@@ -340,28 +345,39 @@ export class Runtime {
     return this.#listeners.add(listener);
   }
 
-  /** Pauses a flow, in all processes: running deliveries finish, and no new ones start. Triggers are still accepted. */
-  pause(flow: string): Promise<void> {
-    return this.#setState(flow, "paused");
+  /**
+   * Pauses a flow, in all processes: running deliveries finish, and no new ones start. Triggers are still accepted. With `operator` it is
+   * written to the operator log in the same commit, also for `resume` and `archive`.
+   */
+  pause(flow: string): Promise<void>;
+  pause(flow: string, operator: OperatorOptions): Promise<OperatorResult>;
+  pause(flow: string, operator?: OperatorOptions): Promise<unknown> {
+    return this.#setState(flow, "paused", operator);
   }
 
   /** Resumes a paused or archived flow. */
-  resume(flow: string): Promise<void> {
-    return this.#setState(flow, "active");
+  resume(flow: string): Promise<void>;
+  resume(flow: string, operator: OperatorOptions): Promise<OperatorResult>;
+  resume(flow: string, operator?: OperatorOptions): Promise<unknown> {
+    return this.#setState(flow, "active", operator);
   }
 
   /** Like `pause`, and triggers are rejected. */
-  archive(flow: string): Promise<void> {
-    return this.#setState(flow, "archived");
+  archive(flow: string): Promise<void>;
+  archive(flow: string, operator: OperatorOptions): Promise<OperatorResult>;
+  archive(flow: string, operator?: OperatorOptions): Promise<unknown> {
+    return this.#setState(flow, "archived", operator);
   }
 
-  async #setState(flow: string, state: FlowState): Promise<void> {
+  async #setState(flow: string, state: FlowState, operator: OperatorOptions | undefined): Promise<OperatorResult | undefined> {
     this.#flow(flow);
-    await this.store.packets.setFlowState(flow, state);
+    const { isSet, result } = await changeFlow(this.store, flow, state, operator);
+    if (!isSet) return result;
     this.#worker.states.set(flow, state);
     this.#worker.poll();
     const type = state === "active" ? "resumed" : state;
     this.#listeners.notify({ type, flow });
+    return result;
   }
 
   /** Resolves when this process has no packet and no packet is due. Does not wait for delayed, held or joining packets. */
@@ -403,15 +419,6 @@ function checkedAttribute(attribute: NonNullable<ExecutionsQuery["attribute"]>):
   const { name, value } = attribute;
   checkAttribute("attribute", name, value);
   return { name, text: attributeText(value) };
-}
-
-/** The payload of a lost packet is gone: a new delivery would call the node with an empty packet. */
-function checkNotLost(letter: PacketRecord): void {
-  if (historyOf(letter.history).at(-1)?.code !== lostCode) return;
-  throw new ConfigurationError(
-    `[onceflow] dead letter ${packetId(letter.no)} cannot be retried: its payload was lost with the memory of a process; trigger the flow again, or discard the dead letter`,
-    { code: "PAYLOAD_LOST" },
-  );
 }
 
 /** The cursor was deleted. Starting from the first page instead would make a paging caller loop without end. */

@@ -1,7 +1,7 @@
 import { checkName } from "../../core/ledger/key.js";
+import { checkText } from "../../core/runs/log.js";
 import { isPlainObject } from "../../core/values/plain-object.js";
 import { sleep } from "../../core/work/clock.js";
-import { checkText } from "../../workflow/client/actions/action.js";
 import { type ApiCaller, type ApiRole, apiRoles } from "./caller.js";
 import type { ApiPolicy } from "./options.js";
 import { ApiProblem } from "./problems.js";

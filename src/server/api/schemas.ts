@@ -53,7 +53,8 @@ const runMore = {
   ...hidden,
 };
 const items = (item: object) => object({ items: { type: "array", items: item } });
-const action = { runId: text, actionId: text, repeated: flag, dryRun: flag };
+const done = { actionId: text, repeated: flag, dryRun: flag };
+const action = { runId: text, ...done };
 
 const letter = {
   id: text,
@@ -161,11 +162,11 @@ export const schemas = {
     },
     { ...letterMore, payload: {}, ...hidden },
   ),
-  LetterAction: object({ id: text, status: { enum: ["retried", "discarded"] } }),
+  LetterAction: object({ id: text, status: { enum: ["retried", "discarded"] }, ...done }),
   FlowList: items(
     object({ id: text, state: flowState, title: text, version: text, entries: { type: "array", items: text } }, { summary: text }),
   ),
-  FlowState: object({ id: text, state: flowState }),
+  FlowState: object({ id: text, state: flowState, ...done }),
   Triggered: object({ status: { enum: ["started", "duplicate", "filtered"] } }, { executionId: text }),
   Execution: object(execution, executionMore),
   ExecutionList: object({ items: listOf("Execution") }, { next: text }),

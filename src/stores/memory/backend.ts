@@ -7,7 +7,7 @@ import { purgeRecords } from "./ledger/purge.js";
 import { type MemoryRecords, putRecord } from "./ledger/records.js";
 import { createMemoryPackets, type MemoryPackets, memoryPacketBackend } from "./packets/packets.js";
 import { memoryRunBackend } from "./runs/runs.js";
-import { createMemoryRuns, type MemoryRuns } from "./runs/table.js";
+import { createMemoryRuns, type MemoryRuns, MemoryRunTable } from "./runs/table.js";
 
 /** All data of a store in memory. */
 export interface MemoryLedger extends MemoryRecords {
@@ -46,7 +46,7 @@ export function memoryBackend(ledger: MemoryLedger): Backend & Required<Pick<Bac
     audit: async (entries) => appendAudit(ledger, entries),
     audited: async (id, limit) => readAudit(ledger, id, limit),
     runs: memoryRunBackend(ledger.runs, ledger.now),
-    packets: memoryPacketBackend(ledger.packets),
+    packets: memoryPacketBackend(ledger.packets, new MemoryRunTable(ledger.runs, ledger.now)),
     close: async () => {},
   };
 }

@@ -1,11 +1,12 @@
 import { InvalidInputError } from "../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../core/errors/known-options.js";
 import { duration } from "../../core/ledger/options.js";
+import { checkText } from "../../core/runs/log.js";
 import { hasEnded } from "../../core/runs/run.js";
 import type { Store } from "../../core/store/store.js";
 import { cancelPayload, cleanupMsDefault } from "../journal/mail/cancel-request.js";
 import { decisionOn, endWithoutCode } from "../worker/end-without-code.js";
-import { type ActionResult, checkText, type HandleActionOptions, handleActionNames } from "./actions/action.js";
+import { type ActionResult, type HandleActionOptions, handleActionNames } from "./actions/action.js";
 import { type Mailed, mailRun } from "./actions/mail-run.js";
 
 /** Options of {@link Run.cancel}. */

@@ -50,20 +50,42 @@ test("flows are triggered, their dead letters shown, retried and discarded, with
   expect(JSON.stringify((await other.get("/dead-letter", { id })).body)).not.toMatch(/secret|payload/);
   other.caller = root;
   isDown = false;
-  expect((await other.post("/dead-letters/retry", { id })).body).toEqual({ id, status: "retried" });
+  const retry = { id, actionId: "a-1", reason: "the bank is up" };
+  expect((await other.post("/dead-letters/retry", { ...retry, dryRun: true })).body).toMatchObject({ dryRun: true, repeated: false });
+  expect((await other.post("/dead-letters/retry", retry)).body).toMatchObject({ id, status: "retried", repeated: false });
   await runtime.idle();
   await expect.poll(() => taken).toBe(1);
+  expect((await other.post("/dead-letters/retry", retry)).body).toMatchObject({ id, actionId: "a-1", repeated: true });
   expect(await other.post("/dead-letters/retry", { id })).toMatchObject({ status: 404, body: { code: "DEAD_LETTER_NOT_FOUND" } });
   isDown = true;
   await post("/flows/trigger", { flow: "orders", payload: { id: "p" } });
   await runtime.idle();
   const [second] = (await get("/dead-letters", { flow: "orders" })).body["items"] as { id: string }[];
-  expect((await post("/dead-letters/discard", { id: second?.id })).body).toMatchObject({ status: "discarded" });
+  expect(await post("/dead-letters/discard", { id: second?.id })).toMatchObject({ status: 400 });
+  const discard = { id: second?.id, reason: "a test order", actionId: "a-2" };
+  expect((await post("/dead-letters/discard", discard)).body).toMatchObject({ status: "discarded" });
+  expect((await post("/dead-letters/discard", discard)).body).toMatchObject({ status: "discarded", repeated: true });
+  expect(await post("/dead-letters/discard", { ...discard, actionId: "a-1" })).toMatchObject({ status: 400 });
   expect((await get("/dead-letters")).body).toEqual({ items: [] });
   for (const [verb, state] of [
     ["pause", "paused"],
     ["archive", "archived"],
     ["resume", "active"],
   ] as const)
-    expect((await post(`/flows/${verb}`, { flow: "orders" })).body).toEqual({ id: "orders", state });
+    expect((await post(`/flows/${verb}`, { flow: "orders", actionId: verb })).body).toEqual({
+      ...{ id: "orders", state },
+      ...{ actionId: verb, repeated: false, dryRun: false },
+    });
+  const pause = { flow: "orders", actionId: "pause" };
+  expect((await post("/flows/pause", pause)).body).toMatchObject({ repeated: true });
+  expect((await post("/flows/pause", { flow: "orders", dryRun: true })).body).toMatchObject({ dryRun: true });
+  expect((await get("/flows")).body).toMatchObject({ items: [{ state: "active" }] });
+  const { items } = (await get("/log")).body as { items: { actionId: string; actor: string; runId: string; reason?: string }[] };
+  expect(items.map(({ actionId }) => actionId)).toEqual(["resume", "archive", "pause", "a-2", "a-1"]);
+  expect(items.at(-1)).toMatchObject({ actor: "ann", runId: id, reason: "the bank is up" });
+  expect((await get("/log", { runId: id })).body).toMatchObject({ items: [{ actionId: "a-1" }] });
+  // A tenant whose run has the name of the dead letter does not see what was done to the letter.
+  await post("/runs/start", { workflow: "w", id, scope: "ours" });
+  scene.caller = { ...root, scopes: ["ours"] };
+  expect(await get("/log", { runId: id })).toMatchObject({ status: 200, body: { items: [] } });
 });

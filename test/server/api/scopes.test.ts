@@ -46,7 +46,7 @@ const foreign: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   listDeadLetters: {},
   showDeadLetter: { id: "pk_1" },
   retryDeadLetter: { id: "pk_1" },
-  discardDeadLetter: { id: "pk_1" },
+  discardDeadLetter: { id: "pk_1", reason: "r" },
   listFlows: {},
   listExecutions: { scope: "theirs" },
   showExecution: { id: "ex_1" },

@@ -1,5 +1,5 @@
 import type { Chunk, Voided } from "../chunk.js";
-import type { LogEntry, NewLogEntry } from "../log.js";
+import type { OperatorLog } from "../log.js";
 import type { Then } from "../operation.js";
 import type { HookRecord, JournalEntry, Mail, RunRecord } from "../run.js";
 
@@ -8,7 +8,7 @@ import type { HookRecord, JournalEntry, Mail, RunRecord } from "../run.js";
  * their rows directly. PostgreSQL and MongoDB load the rows that an operation may touch, apply the rules to them, and write the
  * changes.
  */
-export interface RunTable {
+export interface RunTable extends OperatorLog {
   /** The same time for a whole operation. */
   now(): number;
 
@@ -43,11 +43,6 @@ export interface RunTable {
 
   /** Removes a run with its journal, mail, hooks and chunks. */
   removeRun(id: string): void;
-
-  /** The entry of the operator log with this id. */
-  logged(id: string): LogEntry | undefined;
-  /** Appends an entry to the operator log, and returns it with its number. */
-  insertLog(entry: NewLogEntry): LogEntry;
 
   hasEndedStream(run: string, stream: string): boolean;
   /** The index of the next chunk of a stream. */

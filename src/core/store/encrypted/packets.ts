@@ -3,6 +3,7 @@ import type {
   Alert,
   DeadLetter,
   NewPacket,
+  PacketAct,
   PacketAnswer,
   PacketBackend,
   PacketOperation,
@@ -13,6 +14,7 @@ import type {
 import type { ExecutionRecord, PacketRecord, PartRecord } from "../../packets/packet.js";
 import type { AssociatedData, Cipher } from "../../values/cipher.js";
 import { lazily, withMembers } from "../../values/sealed.js";
+import { openedLog, sealedLog } from "./runs.js";
 
 /**
  * A PacketBackend that encrypts payloads, histories, values in the history of deliveries, and inputs and outputs of executions. Numbers, queues, keys, states and times are
@@ -58,6 +60,10 @@ export function encryptedPackets(packets: PacketBackend, cipher: Cipher): Packet
     leave: (worker) => packets.leave(worker),
     reinject: (no, alert) => packets.reinject(no, alert && sealedAlert(alert, cipher)),
     discard: (no) => packets.discard(no),
+    async act(action) {
+      const answer = await packets.act(sealedAct(action, cipher));
+      return answer.kind === "acted" ? { ...answer, entry: openedLog(answer.entry, cipher) } : answer;
+    },
     notes: (no, limit) => packets.notes(no, limit),
     counts: () => packets.counts(),
     flowState: (flow) => packets.flowState(flow),
@@ -107,6 +113,13 @@ function sealedLetter(letter: DeadLetter | null, cipher: Cipher): DeadLetter | n
 /** Encrypted as the payload of the packet that the alert will become. */
 function sealedAlert(alert: Alert, cipher: Cipher): Alert {
   return { ...alert, payload: cipher.seal(alert.payload, dataOf.packet(alert.no, "payload")) };
+}
+
+function sealedAct({ log, change }: PacketAct, cipher: Cipher): PacketAct {
+  const sealed = { log: sealedLog(log, cipher), change };
+  if (change.kind !== "retry") return sealed;
+  const letters = change.letters.map(({ no, alert }) => ({ no, ...(alert && { alert: sealedAlert(alert, cipher) }) }));
+  return { ...sealed, change: { ...change, letters } };
 }
 
 /** Without the number of the execution: the worker that settles a packet does not know it. */

@@ -114,9 +114,14 @@ function sealedLate(late: AppendLate, cipher: Cipher): AppendLate {
   return late.log === undefined ? { ...late, events } : { ...late, events, log: sealedLog(late.log, cipher) };
 }
 
-function sealedLog(log: NewLogEntry, cipher: Cipher): NewLogEntry {
+export function sealedLog(log: NewLogEntry, cipher: Cipher): NewLogEntry {
   const seal = (text: string | null, field: "reason" | "detail") => (text === null ? null : cipher.seal(text, dataOf.log(log.id, field)));
   return { ...log, reason: seal(log.reason, "reason"), detail: seal(log.detail, "detail") };
+}
+
+export function openedLog(entry: LogEntry, cipher: Cipher): LogEntry {
+  const open = (field: "reason" | "detail") => (text: string) => cipher.open(text, dataOf.log(entry.id, field));
+  return lazily(entry, { reason: open("reason"), detail: open("detail") });
 }
 
 function sealedAct(act: Act, cipher: Cipher): Act {
@@ -207,8 +212,7 @@ class Opens {
   }
 
   logged(entry: LogEntry): LogEntry {
-    const open = (field: "reason" | "detail") => (text: string) => this.#cipher.open(text, dataOf.log(entry.id, field));
-    return lazily(entry, { reason: open("reason"), detail: open("detail") });
+    return openedLog(entry, this.#cipher);
   }
 
   claimed({ run, lapsed, journal, mail, hooks }: Claimed): Claimed {

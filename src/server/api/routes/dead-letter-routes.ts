@@ -1,25 +1,37 @@
 import { InvalidInputError } from "../../../core/errors/errors.js";
 import { requirePackets } from "../../../core/store/store.js";
-import { createRuntime, type DeadLetterDetails, type DeadLetterView, type Runtime } from "../../../exports/graph.js";
+import { createRuntime, type DeadLetterView, type Runtime } from "../../../exports/graph.js";
 import { requireAllScopes } from "../caller.js";
 import { optional, text } from "../fields.js";
 import type { ApiPolicy } from "../options.js";
 import { ApiProblem } from "../problems.js";
 import { type Call, type Route, route } from "../route.js";
 import { valuesFor } from "../values.js";
-import { limitField } from "./keys-routes.js";
+import { actionFields, limitField, reasonField } from "./keys-routes.js";
 
 const letterField = text("Id of the dead letter", 64);
 const scopeProblems = ["MISSING_CAPABILITY", "SCOPE_REFUSED"] as const;
 
+interface Reason {
+  readonly reason: string;
+}
+
+interface Action extends Partial<Reason> {
+  readonly id: string;
+  readonly actionId?: string;
+  readonly dryRun?: boolean;
+}
+
 /** Dead letters of flow graphs and outboxes. They belong to no scope. */
 export function deadLetterRoutes(policy: ApiPolicy): readonly Route[] {
   const runtimeOf = withoutDocuments(policy);
-  const act = (verb: "retry" | "discard") => async (call: Call<{ readonly id: string }>) => {
+  /** A repetition gets the first answer, also if the dead letter is gone by now. */
+  const act = (verb: "retry" | "discard") => async (call: Call<Action>) => {
     const runtime = await runtimeOf(call);
-    const { id } = await letterOf(runtime, call.input.id);
-    if (!(await runtime[verb](id))) throw new ApiProblem("DEAD_LETTER_NOT_FOUND");
-    return { id, status: verb === "retry" ? "retried" : "discarded" };
+    const { id, ...options } = call.input;
+    const operator = { ...options, actor: call.caller.actor };
+    const done = await found(verb === "retry" ? runtime.retry(id, operator) : runtime.discard(id, operator as typeof operator & Reason));
+    return { id, status: verb === "retry" ? "retried" : "discarded", ...done };
   };
   return [
     route({
@@ -53,7 +65,7 @@ export function deadLetterRoutes(policy: ApiPolicy): readonly Route[] {
       fields: { id: letterField },
       answer: "LetterDetails",
       run: async (call) => {
-        const { payload, history, ...letter } = await letterOf(await runtimeOf(call), call.input.id);
+        const { payload, history, ...letter } = await found((await runtimeOf(call)).deadLetter(call.input.id));
         const attempts = history.map(({ message, ...entry }) => ({ ...entry, ...valuesFor(call.caller, () => ({ message })) }));
         return { ...viewFor(call, letter), history: attempts, ...valuesFor(call.caller, () => ({ payload })) };
       },
@@ -65,7 +77,7 @@ export function deadLetterRoutes(policy: ApiPolicy): readonly Route[] {
       about: "Deliver a dead letter again, with the same key",
       role: "operate",
       problems: ["DEAD_LETTER_NOT_FOUND", "EDGE_GONE", "PAYLOAD_LOST", ...scopeProblems],
-      fields: { id: letterField },
+      fields: { id: letterField, ...actionFields, reason: optional(reasonField) },
       answer: "LetterAction",
       run: act("retry"),
     }),
@@ -76,7 +88,7 @@ export function deadLetterRoutes(policy: ApiPolicy): readonly Route[] {
       about: "Remove a dead letter for good",
       role: "operate",
       problems: ["DEAD_LETTER_NOT_FOUND", ...scopeProblems],
-      fields: { id: letterField },
+      fields: { id: letterField, ...actionFields, reason: reasonField },
       answer: "LetterAction",
       run: act("discard"),
     }),
@@ -98,14 +110,14 @@ function withoutDocuments({ store, runtime: given }: ApiPolicy): (call: Call<obj
   };
 }
 
-async function letterOf(runtime: Runtime, id: string): Promise<DeadLetterDetails> {
-  try {
-    const letter = await runtime.deadLetter(id);
-    if (letter !== undefined) return letter;
-  } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-  }
-  throw new ApiProblem("DEAD_LETTER_NOT_FOUND");
+/** A malformed id is the id of no dead letter. */
+async function found<T>(looked: Promise<T | false | undefined>): Promise<T> {
+  const answer = await looked.catch((error: unknown) => {
+    if (error instanceof InvalidInputError && error.field === "packetId") return undefined;
+    throw error;
+  });
+  if (answer === undefined || answer === false) throw new ApiProblem("DEAD_LETTER_NOT_FOUND");
+  return answer;
 }
 
 function viewFor({ caller }: Call<object>, { error, ...letter }: DeadLetterView): object {

@@ -6,7 +6,7 @@ import { attributeField, attributesField, choice, members, optional, text } from
 import { ApiProblem } from "../problems.js";
 import { type Call, type Route, route } from "../route.js";
 import { valuesFor } from "../values.js";
-import { cursorField, limitField, listScopeField } from "./keys-routes.js";
+import { actionFields, cursorField, limitField, listScopeField, reasonField } from "./keys-routes.js";
 
 const flowField = text("Id of the flow");
 const executionField = text("Id of the execution", 64);
@@ -135,14 +135,14 @@ export const flowRoutes: readonly Route[] = [
       about: { pause: "Pause a flow", resume: "Resume a paused or archived flow", archive: "Archive a flow: it accepts no triggers" }[verb],
       role: "operate",
       problems: flowProblems,
-      fields: { flow: flowField },
+      fields: { flow: flowField, ...actionFields, reason: optional(reasonField) },
       answer: "FlowState",
       run: async (call) => {
         requireAllScopes(call.caller);
         const runtime = runtimeOf(call);
-        const { id } = planOf(runtime, call.input.flow);
-        await runtime[verb](id);
-        return { id, state: states[verb] };
+        const { flow, ...options } = call.input;
+        const { id } = planOf(runtime, flow);
+        return { id, state: states[verb], ...(await runtime[verb](id, { ...options, actor: call.caller.actor })) };
       },
     }),
   ),

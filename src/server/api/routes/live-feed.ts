@@ -1,3 +1,4 @@
+import { isPacketAction } from "../../../core/packets/operator.js";
 import type { LogEntry } from "../../../core/runs/log.js";
 import { hasEnded } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
@@ -164,7 +165,8 @@ export class LiveFeed {
     if (isFirst) return;
     for (const entry of [...log].reverse()) {
       if (entry.no <= after) continue;
-      const run = await this.#options.store.runs.read(entry.subject);
+      // Dead letters and flows belong to no scope; a run may have the name of one.
+      const run = isPacketAction(entry.action) ? undefined : await this.#options.store.runs.read(entry.subject);
       this.#tell({ type: "action", entry, scope: run?.scope });
     }
   }

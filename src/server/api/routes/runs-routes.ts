@@ -1,3 +1,4 @@
+import { isPacketAction } from "../../../core/packets/operator.js";
 import { runStatuses } from "../../../core/runs/run.js";
 import { requireRuns } from "../../../core/store/store.js";
 import { decode } from "../../../core/values/codec.js";
@@ -181,7 +182,10 @@ export const runRoutes: readonly Route[] = [
       if (input.runId === undefined) requireAllScopes(caller);
       // The log outlives its runs, and a removed run has no scope any more.
       else if (caller.scopes !== "*") await runFor(caller, store, input.runId);
-      return { items: (await log(store, input)).map(({ answer, ...item }) => ({ ...item, ...valuesFor(caller, () => ({ answer })) })) };
+      const found = await log(store, input);
+      // Dead letters and flows belong to no scope; a run may have the name of one.
+      const items = caller.scopes === "*" ? found : found.filter(({ action }) => !isPacketAction(action));
+      return { items: items.map(({ answer, ...item }) => ({ ...item, ...valuesFor(caller, () => ({ answer })) })) };
     },
   }),
 ];

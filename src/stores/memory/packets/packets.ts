@@ -8,12 +8,14 @@ import type {
   QueueCount,
 } from "../../../core/packets/operation.js";
 import { type FlowState, type PacketRecord, statusOf, workerNumber } from "../../../core/packets/packet.js";
+import { actOnce, changeLetters } from "../../../core/packets/rules/act.js";
 import { claimPackets } from "../../../core/packets/rules/claim.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import { settlePacket } from "../../../core/packets/rules/settle.js";
 import type { ExecutionRow, PacketRow } from "../../../core/packets/rules/table.js";
 import { leaveWork } from "../../../core/packets/rules/worker.js";
+import type { OperatorLog } from "../../../core/runs/log.js";
 import { attributeText } from "../../../core/values/attributes.js";
 import { MemoryTable, type Records } from "../../shared/memory-table.js";
 
@@ -30,7 +32,7 @@ export function createMemoryPackets(now: () => number, records: Records): Memory
 }
 
 /** Every method is atomic, because it has no await inside. */
-export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
+export function memoryPacketBackend(memory: MemoryPackets, log: OperatorLog): PacketBackend {
   const { table, watchers } = memory;
   const notify = () => {
     for (const watcher of watchers) watcher();
@@ -65,6 +67,15 @@ export function memoryPacketBackend(memory: MemoryPackets): PacketBackend {
       const done = discard(table, no) !== undefined;
       notify();
       return done;
+    },
+    async act(action) {
+      const answer = actOnce(log, action, (change) => {
+        if (change.kind !== "flow") return changeLetters(table, change) > 0;
+        table.flows.set(change.flow, change.state);
+        return true;
+      });
+      notify();
+      return answer;
     },
     packet: async (no) => table.packet(no),
     async deadLetters({ flow, name, before, limit }) {

@@ -1,4 +1,5 @@
-import type { Alert } from "../../../core/packets/operation.js";
+import type { Alert, PacketAct, PacketActed } from "../../../core/packets/operation.js";
+import { changeLetters } from "../../../core/packets/rules/act.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
 import type { PacketTable } from "../../../core/packets/rules/table.js";
 import { letterWishes, Wishes } from "../../shared/packet-wishes.js";
@@ -7,10 +8,12 @@ import { asking } from "../connection/ask.js";
 import type { MongoClient, SessionOption } from "../driver.js";
 import type { Collections } from "../layout.js";
 import { serverTime } from "../ledger/read.js";
+import { findLogged, writeLog } from "../runs/log.js";
 import { inTransaction, type Patience } from "../transactions/in-transaction.js";
 import { idsOf, toPacketRow } from "./document.js";
 import { lostEveryRace, orConflict, patient } from "./race.js";
 import { decideInside } from "./transaction.js";
+import { setFlowInside } from "./worker.js";
 
 export function reinjectLetter(client: MongoClient, collections: Collections, no: number, alert?: Alert): Promise<boolean> {
   return untilDone(
@@ -26,7 +29,26 @@ export function discardLetter(client: MongoClient, collections: Collections, no:
   );
 }
 
-async function untilDone(what: string, change: Promise<boolean | "again">): Promise<boolean> {
+/** An operator's action: the change and its entry in the operator log are one transaction. */
+export function actOnPackets(client: MongoClient, collections: Collections, { log, change }: PacketAct): Promise<PacketActed> {
+  const work = async (options: Required<SessionOption>): Promise<PacketActed> => {
+    const earlier = await findLogged(collections, log.id, options);
+    if (earlier !== undefined) return { kind: "acted", entry: earlier, repeated: true };
+    if (change.kind === "flow") await setFlowInside(collections, change.flow, change.state, options);
+    else {
+      const nos = change.letters.map(({ no }) => no);
+      if ((await changeInside(collections, nos, (table) => changeLetters(table, change), options)) === 0) return { kind: "absent" };
+    }
+    const entry = await writeLog(collections, { ...log, no: 0, at: await serverTime(collections) }, options);
+    return { kind: "acted", entry, repeated: false };
+  };
+  return untilDone(
+    `"${log.action}"`,
+    inTransaction(client, "an action", (options) => orConflict(work(options)), patient),
+  );
+}
+
+async function untilDone<T>(what: string, change: Promise<T | "again">): Promise<T> {
   const done = await change;
   if (done === "again") throw lostEveryRace(what);
   return done;
@@ -40,14 +62,22 @@ async function onLetter(
   verb: (table: PacketTable) => object | undefined,
   patience?: Patience,
 ): Promise<boolean | "again"> {
-  const work = async (options: Required<SessionOption>) => {
-    const seen = new SeenPackets();
-    const found = await collections.packets.findOne({ _id: no }, { ...options, projection: { payload: 0 } });
-    if (found !== null) seen.packets.set(no, toPacketRow(found));
-    const wishes = new Wishes().add(letterWishes(no, seen));
-    return await decideInside(collections, { wishes }, options, (table) => verb(table) !== undefined);
-  };
+  const work = (options: Required<SessionOption>) => changeInside(collections, [no], (table) => verb(table) !== undefined, options);
   return await inTransaction(client, "a change of a dead letter", (options) => orConflict(work(options)), patience);
+}
+
+/** Inside a transaction: changes dead letters. */
+async function changeInside<T>(
+  collections: Collections,
+  nos: readonly number[],
+  verb: (table: PacketTable) => T,
+  options: Required<SessionOption>,
+): Promise<T> {
+  const seen = new SeenPackets();
+  const found = await collections.packets.find({ _id: { $in: [...nos] } }, { ...options, projection: { payload: 0 } }).toArray();
+  for (const document of found) seen.packets.set(document._id, toPacketRow(document));
+  const wishes = nos.reduce((sum, no) => sum.add(letterWishes(no, seen)), new Wishes());
+  return await decideInside(collections, { wishes }, options, verb);
 }
 
 /** Executions with their notes and history, then dead letters, each in a transaction. What conflicts is left for the next purge. */

@@ -8,7 +8,7 @@ import type { Collections } from "../layout.js";
 import { claimPackets } from "./claim.js";
 import { listDeliveries } from "./deliveries.js";
 import { flushPackets } from "./flush.js";
-import { discardLetter, purgePackets, reinjectLetter } from "./letters.js";
+import { actOnPackets, discardLetter, purgePackets, reinjectLetter } from "./letters.js";
 import * as list from "./list.js";
 import { sendWithin } from "./within.js";
 import { giveBack, joinWorkers, leaveWorkers, readFlowState, renewWorker, writeFlowState } from "./worker.js";
@@ -73,6 +73,7 @@ export function mongoPackets(
     sendWithin: (tx, send) => sendWithin(collections, tx, send),
     reinject: (no, alert) => reinjectLetter(client, collections, no, alert),
     discard: (no) => discardLetter(client, collections, no),
+    act: (action) => actOnPackets(client, collections, action),
     packet: (no) => asking("a read", () => list.readPacket(collections, no)),
     deadLetters: (query) => asking("a listing", () => list.listDeadLetters(collections, query)),
     execution: (no) => asking("a read", () => list.readExecution(collections, no)),

@@ -87,7 +87,19 @@ export async function readFlowState({ flows }: Collections, flow: string): Promi
   return (await flows.findOne({ _id: flow }))?.state ?? "active";
 }
 
+const stateTo = (state: FlowState) => [{ $set: { state: literal(state) } }];
+
+/** Inside a transaction. */
+export async function setFlowInside(
+  { flows }: Collections,
+  flow: string,
+  state: FlowState,
+  options: Required<SessionOption>,
+): Promise<void> {
+  await flows.updateOne({ _id: flow }, stateTo(state), { ...options, upsert: true });
+}
+
 export async function writeFlowState({ flows, bounded }: Collections, flow: string, state: FlowState): Promise<void> {
-  const save = () => flows.updateOne({ _id: flow }, [{ $set: { state: literal(state) } }], { ...bounded, upsert: true });
+  const save = () => flows.updateOne({ _id: flow }, stateTo(state), { ...bounded, upsert: true });
   await save().catch((error: unknown) => (isDuplicateKey(error) ? save() : Promise.reject(error)));
 }

@@ -11,24 +11,40 @@ import { decideInside, inTransaction } from "./transaction/transaction.js";
 const rowsMsMax = 5000;
 
 export async function reinjectLetter(connection: PacketConnection, no: number, alert?: Alert): Promise<boolean> {
-  return (await onLetters(connection, [no], (table) => reinject(table, no, alert))) === 1;
+  return (await onLetters(connection, [no], (table) => (reinject(table, no, alert) === undefined ? 0 : 1))) === 1;
 }
 
 export async function discardLetter(connection: PacketConnection, no: number): Promise<boolean> {
-  return (await onLetters(connection, [no], discard)) === 1;
+  return (await discardLetters(connection, [no])) === 1;
+}
+
+function discardLetters(connection: PacketConnection, nos: readonly number[]): Promise<number> {
+  return onLetters(connection, nos, (table) => nos.filter((no) => discard(table, no) !== undefined).length);
 }
 
 /** Returns how many of the packets were dead letters. */
-async function onLetters(
+function onLetters(connection: PacketConnection, nos: readonly number[], verb: (table: LoadedTable) => number): Promise<number> {
+  return inPatientTransaction(connection, (extra) => changeInside(connection, nos, extra, verb));
+}
+
+/** Inside a transaction: changes dead letters. */
+export async function changeInside<T>(
   connection: PacketConnection,
   nos: readonly number[],
-  verb: (table: LoadedTable, no: number) => object | undefined,
-): Promise<number> {
-  const done = await inTransaction(connection.client, rowsMsMax, async (extra) => {
-    const seen = await discover(connection, { nos });
-    const wishes = nos.reduce((sum, no) => sum.add(letterWishes(no, seen)), new Wishes().add(extra));
-    return await decideInside(connection, { wishes, mode: "wait" }, (table) => nos.filter((no) => verb(table, no) !== undefined).length);
-  });
+  extra: Wishes,
+  verb: (table: LoadedTable) => T,
+): Promise<T> {
+  const seen = await discover(connection, { nos });
+  const wishes = nos.reduce((sum, no) => sum.add(letterWishes(no, seen)), new Wishes().add(extra));
+  return await decideInside(connection, { wishes, mode: "wait" }, verb);
+}
+
+/** For a change that a person asks for: waits for other transactions. */
+export async function inPatientTransaction<T extends object | number>(
+  connection: PacketConnection,
+  work: (extra: Wishes) => Promise<T>,
+): Promise<T> {
+  const done = await inTransaction(connection.client, rowsMsMax, work);
   if (done === undefined) throw new UnreachableError("[onceflow] [postgres] the change lost a race at every try; nothing was changed");
   return done;
 }
@@ -51,5 +67,5 @@ SELECT json_build_object('executions', (SELECT count(*) FROM removed), 'letters'
 export async function purgePackets(connection: PacketConnection, limit: number): Promise<number> {
   const { executions, letters } = await askAlone<{ executions: number; letters: number[] | null }>(connection, purgeStatement, [limit]);
   const over = (letters ?? []).slice(0, limit - executions);
-  return executions + (over.length === 0 ? 0 : await onLetters(connection, over, discard));
+  return executions + (over.length === 0 ? 0 : await discardLetters(connection, over));
 }

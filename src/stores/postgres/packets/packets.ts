@@ -8,6 +8,7 @@ import { sessionOf } from "../connection/session.js";
 import { explain } from "../errors.js";
 import type { RunConnections } from "../runs/runs.js";
 import { openWatch } from "../runs/watch.js";
+import { actOnPackets } from "./act.js";
 import type { PacketConnection } from "./ask.js";
 import { claimPackets } from "./claim/claim.js";
 import { listDeliveries } from "./deliveries.js";
@@ -87,6 +88,7 @@ export function postgresPackets({ pg, schema, pool, config: given }: RunConnecti
     sendWithin: (tx, send) => sendWithin(tx, schema, send),
     reinject: (no, alert) => onOwnConnection("a re-injection", (connection) => reinjectLetter(connection, no, alert)),
     discard: (no) => onOwnConnection("a discard", (connection) => discardLetter(connection, no)),
+    act: (action) => onOwnConnection("an action", (connection) => actOnPackets(connection, action)),
     packet: (no) => explained("a read", () => list.readPacket(poolConnection, no)),
     deadLetters: (query) => explained("a listing", () => list.deadLetters(poolConnection, query)),
     execution: (no) => explained("a read", () => list.readExecution(poolConnection, no)),

@@ -1,6 +1,6 @@
 import type { FlowState } from "../../../core/packets/packet.js";
 import { serverNow } from "../ledger/read.js";
-import { askAlone, type PacketConnection } from "./ask.js";
+import { ask, askAlone, type PacketConnection } from "./ask.js";
 import { notify } from "./notify.js";
 
 const statements = {
@@ -44,4 +44,9 @@ export async function giveBack(connection: PacketConnection, worker: number, cla
 
 export async function setFlowState(connection: PacketConnection, flow: string, state: FlowState): Promise<void> {
   await asked(connection, "setFlow", [flow, state]);
+}
+
+/** Inside a transaction. */
+export async function setFlowInside(connection: PacketConnection, flow: string, state: FlowState): Promise<void> {
+  await ask(connection, { name: "setFlow", text: statements.setFlow }, [flow, state]);
 }

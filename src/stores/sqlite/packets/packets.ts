@@ -1,12 +1,15 @@
 import type { PacketAnswer, PacketBackend, PacketClaims, PacketOperation, SendPackets } from "../../../core/packets/operation.js";
 import { workerNumber } from "../../../core/packets/packet.js";
+import { actOnce, changeLetters } from "../../../core/packets/rules/act.js";
 import { claimPackets, nothingToClaim } from "../../../core/packets/rules/claim.js";
 import { discard, reinject } from "../../../core/packets/rules/letters.js";
 import { sendPackets } from "../../../core/packets/rules/send.js";
 import { settlePacket } from "../../../core/packets/rules/settle.js";
 import { leaveWork } from "../../../core/packets/rules/worker.js";
+import type { NewLogEntry } from "../../../core/runs/log.js";
 import type { Prepared } from "../connection/prepared.js";
 import type { RecordStatements } from "../ledger/record-statements.js";
+import { insertLog, logged } from "../runs/log.js";
 import { storeNow, text } from "../runs/row.js";
 import type { RunWatch } from "../runs/watch.js";
 import type { OwnTransactions } from "../transactions/own-transactions.js";
@@ -69,6 +72,15 @@ export function createPackets({ sql, records, transactions, watching, flushing, 
     sendWithin: async (tx, send: SendPackets) => sendWithin(tx, send),
     reinject: (no, alert) => write((rows) => reinject(rows, no, alert) !== undefined),
     discard: (no) => write((rows) => discard(rows, no) !== undefined),
+    act: (action) =>
+      write((rows) => {
+        const log = { logged: (id: string) => logged(sql, id), insertLog: (entry: NewLogEntry) => insertLog(sql, entry, rows.now()) };
+        return actOnce(log, action, (change) => {
+          if (change.kind !== "flow") return changeLetters(rows, change) > 0;
+          sql(setFlow).run(text(change.flow), change.state);
+          return true;
+        });
+      }),
     packet: (no) => read((rows) => rows.packet(no)),
     deadLetters: (query) => read(() => listDeadLetters(sql, queues, query)),
     execution: (no) => read(() => readExecution(sql, no)),

@@ -1,4 +1,5 @@
 import type { ContractGroup } from "../contract-case.js";
+import { actions } from "./actions.js";
 import { alertingOfLetters } from "./alerts.js";
 import { claimingPackets, settlingPackets } from "./claim.js";
 import { executing } from "./executions.js";
@@ -35,6 +36,7 @@ export const packetContract: readonly ContractGroup[] = [
   executing,
   recording,
   lettering,
+  actions,
   alertingOfLetters,
   working,
   resting,

@@ -1,13 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { InvalidInputError, NotUnknownError } from "../../../core/errors/errors.js";
 import { knownOptions, type OptionNames } from "../../../core/errors/known-options.js";
-import { checkName } from "../../../core/ledger/key.js";
 import { oneOf } from "../../../core/ledger/options.js";
-import type { LogEntry, NewLogEntry } from "../../../core/runs/log.js";
+import { checkActionId, checkSame, checkText, type NewLogEntry } from "../../../core/runs/log.js";
 import type { Act, ActionChange, ActionRefusal, RunAnswer, RunExpectation } from "../../../core/runs/operation.js";
 import { type RunStatus, runStatuses } from "../../../core/runs/run.js";
 import type { Store } from "../../../core/store/store.js";
-import { checkStorable } from "../../../core/values/storable-text.js";
 import { ActionRefusedError, RunNotFoundError, StaleActionError } from "../../define/errors.js";
 import type { InStore } from "../in-store.js";
 import { sendSafely } from "../send-mail.js";
@@ -79,8 +77,6 @@ interface Decided<Answer extends object> {
   readonly options: ActionOptions;
 }
 
-const textCharsMax = 2000;
-
 /** Does an action and returns its answer. Throws StaleActionError if the run has changed since the decision, and ActionRefusedError. */
 export async function perform<Answer extends object>(decided: Decided<Answer>): Promise<ActionResult & Answer> {
   const { store, action, run, id = run, change, answer, options } = decided;
@@ -92,7 +88,7 @@ export async function perform<Answer extends object>(decided: Decided<Answer>): 
   const expect = ifStatus === undefined ? decided.expect : { ...decided.expect, status: ifStatus };
   const operation: Act = { verb: "act", id, log, expect, change };
   const { entry, repeated } = acted(run, await sendSafely(store, operation));
-  checkSame(entry, operation);
+  checkSame(entry, log);
   return { ...(JSON.parse(entry.detail ?? "{}") as Answer), ...result, repeated };
 }
 
@@ -161,26 +157,8 @@ async function earlierAnswer<Answer extends object>({
   checkActionId(actionId);
   const [entry] = await store.runs.log({ id: actionId, limit: 1 });
   if (entry === undefined) return undefined;
-  checkSame(entry, { log: { id: actionId, action, subject: run } });
+  checkSame(entry, { action, subject: run });
   return { ...(JSON.parse(entry.detail ?? "{}") as Answer), runId: run, actionId, repeated: true, dryRun: false };
-}
-
-function checkSame(entry: LogEntry, { log }: { readonly log: Pick<LogEntry, "id" | "action" | "subject"> }): void {
-  if (entry.action === log.action && entry.subject === log.subject) return;
-  throw new InvalidInputError(
-    "actionId",
-    `was used before, for "${entry.action}" of run "${entry.subject}"; use a new id for a new action`,
-  );
-}
-
-export function checkActionId(id: unknown): void {
-  checkName("actionId", id);
-}
-
-export function checkText(what: string, text: unknown): void {
-  if (typeof text !== "string" || text === "" || text.length > textCharsMax)
-    throw new InvalidInputError(what, `must be a text of 1 to ${textCharsMax} characters`);
-  checkStorable(what, text);
 }
 
 function acted(run: string, answer: RunAnswer): Extract<RunAnswer, { kind: "acted" }> {

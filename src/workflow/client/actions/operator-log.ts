@@ -12,6 +12,7 @@ export interface OperatorLogItem {
   readonly actor: string;
   /** For example "retry". */
   readonly action: string;
+  /** The run; for an action on a dead letter its id, on a flow `flow:` and its id. */
   readonly runId: string;
   readonly reason: string | undefined;
   /** What the action answered. */
@@ -20,7 +21,7 @@ export interface OperatorLogItem {
 
 /** Filters and paging of {@link readOperatorLog}. */
 export interface OperatorLogOptions extends InStore {
-  /** Only actions on this run. */
+  /** Only actions on this run, or on the dead letter or flow that `OperatorLogItem` names so. */
   readonly runId?: string;
   /** Only actions before this position: the `no` of the last item of the previous page. */
   readonly before?: number;
@@ -31,7 +32,7 @@ export interface OperatorLogOptions extends InStore {
 const optionNames: OptionNames<OperatorLogOptions> = { store: true, runId: true, before: true, limit: true };
 
 /**
- * Reads the operator log, newest first: who has acted on runs, when, and why. It outlives the runs. Throws InvalidInputError if an option is invalid.
+ * Reads the operator log, newest first: who has acted on runs, dead letters and flows, when, and why. It outlives them. Throws InvalidInputError if an option is invalid.
  *
  * @example
  * for (const { at, actor, action, reason } of await readOperatorLog({ runId: "order-1" })) console.log(at, actor, action, reason);
