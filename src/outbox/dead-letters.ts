@@ -5,6 +5,7 @@ import { type HistoryEntry, historyOf, thrown } from "../core/packets/history.js
 import type { PageCursor } from "../core/packets/operation.js";
 import { type OperatorOptions, type OperatorResult, performOnPackets } from "../core/packets/operator.js";
 import type { PacketRecord } from "../core/packets/packet.js";
+import { sha256 } from "../core/values/canonical.js";
 import { messageOf, type OutboxMessage } from "./message.js";
 import type { Policy } from "./options.js";
 
@@ -84,18 +85,38 @@ export async function retryDeadLetter(policy: Policy, id: string, operator?: Ope
  * Retries all current dead letters, oldest first, so that those that move to the end of their key keep their order. Lists them
  * before the first retry: letters that die meanwhile are not retried.
  */
-export async function retryAllDeadLetters({ store, flow }: Policy): Promise<number> {
-  const found: number[] = [];
+export async function retryAllDeadLetters({ store, flow }: Policy, operator?: OperatorOptions): Promise<number> {
+  if (operator !== undefined && operator?.reason === undefined)
+    throw new InvalidInputError("reason", "is missing: this acts on many dead letters; say why, for the operator log");
+  const found: PacketRecord[] = [];
   for (let before: { before?: PageCursor } = {}; ; ) {
     const page = await store.packets.deadLetters({ flow, limit: pageMax, ...before });
-    found.push(...page.map(({ no }) => no));
+    found.push(...page);
     const last = page.at(-1);
     if (last?.dead == null) break;
     before = { before: { at: last.dead.at, no: last.no } };
   }
   let count = 0;
-  for (const no of found.reverse()) if (await store.packets.reinject(no)) count += 1;
+  for (const { no, dead } of found.reverse()) {
+    const done =
+      operator === undefined
+        ? await store.packets.reinject(no)
+        : await performOnPackets({
+            store,
+            action: "retryDeadLetter",
+            subject: `${flow}/${dead?.name}`,
+            options: ofOne(operator, no),
+            decide: async () => ({ kind: "retry", letters: [{ no }] }),
+          });
+    if (done !== false) count += 1;
+  }
   return count;
+}
+
+/** Each letter has an id of its own, which derives from the given one: a repetition retries no letter a second time. */
+function ofOne(operator: OperatorOptions, no: number): OperatorOptions {
+  const { actionId } = operator;
+  return typeof actionId === "string" && actionId !== "" ? { ...operator, actionId: sha256(`${actionId}\0${no}`) } : operator;
 }
 
 const pageMax = 100;

@@ -56,8 +56,8 @@ export interface Outbox<Payload = unknown> {
     (id: string): Promise<boolean>;
     (id: string, operator: OperatorOptions): Promise<OperatorResult | false>;
   };
-  /** Retries all dead letters, after an outage for example. Returns how many. */
-  readonly retryAll: () => Promise<number>;
+  /** Retries all dead letters, after an outage for example. Returns how many. With the options of an operator each has an entry in the operator log. */
+  readonly retryAll: (operator?: OperatorOptions & { readonly reason: string }) => Promise<number>;
   /** @deprecated Use `retry`. */
   readonly redrive: (id: string) => Promise<boolean>;
   /** @deprecated Use `retryAll`. */
@@ -97,7 +97,7 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
   };
   const retry = (id: string, operator?: OperatorOptions) => retryDeadLetter(policy, id, operator).finally(wake);
   const remove = (id: string, operator?: OperatorOptions) => discard(policy, id, operator).finally(wake);
-  const retryAll = () => retryAllDeadLetters(policy).finally(wake);
+  const retryAll = (operator?: OperatorOptions) => retryAllDeadLetters(policy, operator).finally(wake);
 
   return {
     name,
@@ -130,7 +130,7 @@ export function createOutbox<Payload = unknown>(store: Store, options: OutboxOpt
     retry: retry as Outbox["retry"],
     retryAll,
     redrive: (id) => retry(id) as Promise<boolean>,
-    redriveAll: retryAll,
+    redriveAll: () => retryAll(),
     discard: remove as Outbox["discard"],
     get metrics() {
       return { ...counts, inFlight: [...relays].reduce((sum, relay) => sum + relay.inFlight, 0) };

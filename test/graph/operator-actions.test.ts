@@ -161,6 +161,29 @@ onStores("actions on dead letters and flows", ["memory"], (test) => {
     expect(await readOperatorLog({ store })).toEqual([]);
   });
 
+  test("all messages of an outbox are retried, each with an entry, and none a second time by a repetition", async ({ scene }) => {
+    const store = await scene.open();
+    const outbox = createOutbox(store, { name: "mails", attemptsMax: 1 });
+    let calls = 0;
+    const relay = outbox.relay(async () => {
+      calls += 1;
+      throw new Error("the mailbox is full");
+    });
+    scene.onEnd(() => relay.stop());
+    const dead = (published: number) =>
+      until(`${published} attempts failed`, async () => calls === published && (await outbox.pending()).dead === 3);
+    for (const id of ["m-1", "m-2", "m-3"]) await outbox.add(undefined, { id, payload: {} });
+    await dead(3);
+    await expect(outbox.retryAll({ actor: "ann" } as never)).rejects.toThrow(/reason: is missing/);
+    expect(await outbox.retryAll({ ...by, dryRun: true })).toBe(3);
+    expect(await outbox.retryAll(by)).toBe(3);
+    await dead(6);
+    expect(await outbox.retryAll(by)).toBe(3);
+    expect((await outbox.pending()).dead).toBe(3);
+    const log = await readOperatorLog({ store });
+    expect(log.map(({ runId }) => runId).sort()).toEqual(["m-1", "m-2", "m-3"].map((id) => `outbox:mails/${id}`));
+  });
+
   test("an action id belongs to one action", async ({ scene }) => {
     const store = await scene.open();
     const shop = new Shop(scene, store);

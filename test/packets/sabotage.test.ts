@@ -58,6 +58,24 @@ function edit({ table }: Memory, wanted: (row: Row) => boolean, to: Partial<Row>
 /** The broken promise, the verb under which the contract must find it, and the sabotage. */
 const sabotages: readonly (readonly [does: string, verb: string, Sabotage])[] = [
   [
+    "does an action again",
+    "action",
+    verbs(({ act }) => {
+      let count = 0;
+      return { act: ({ log, change }) => act({ log: { ...log, id: `${log.id} ${++count}` }, change }) };
+    }),
+  ],
+  [
+    "answers a repeated action alike, but sets the state of the flow again",
+    "action",
+    verbs(({ act, setFlowState }) => ({
+      async act(action) {
+        if (action.change.kind === "flow") await setFlowState(action.change.flow, action.change.state);
+        return await act(action);
+      },
+    })),
+  ],
+  [
     "delivers a packet before its delay is over",
     "send",
     inserts(({ dueAt, createdAt }) => (dueAt > createdAt ? { dueAt: createdAt } : {})),

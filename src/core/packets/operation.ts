@@ -242,6 +242,7 @@ export interface PacketAct {
   readonly change: PacketChange;
 }
 
+/** What the store answers to a {@link PacketAct}. */
 export type PacketActed =
   /** `repeated`: by an earlier request with the same action id, whose entry in the log this is. */
   | { readonly kind: "acted"; readonly entry: LogEntry; readonly repeated: boolean }
