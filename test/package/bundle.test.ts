@@ -80,8 +80,8 @@ test.for(Object.keys(bundled))("%s: a bundle of once has the ledger and the stor
   const { shares, bytes } = (await bundled[name]?.()) ?? { shares: {}, bytes: 0 };
   const parts = Object.keys(shares).filter((part) => part !== "exports");
   expect(parts.sort()).toEqual(["ambient", "app", "core", "devalue", "stores"]);
-  // Minified it is 400 kB, of which 300 kB are the six stores. Rollup keeps names and comments.
-  expect(bytes).toBeLessThan(name === "rollup" ? 1_000_000 : 470_000);
+  // Minified it is 500 kB, of which 400 kB are the six stores. Rollup keeps names and comments.
+  expect(bytes).toBeLessThan(name === "rollup" ? 1_100_000 : 520_000);
 });
 
 /** Its handler blocks the event loop until the file "go" exists: only the thread can renew the lease. */

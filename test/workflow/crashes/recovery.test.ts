@@ -79,7 +79,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     const stalled = await Process.of(scene, { worker: { leaseMs: 1000 } });
     stalled.send({ kind: "start", times: 1, workflow: "held", id: "r", args: [] });
     const { stepId } = await stalled.next("called");
-    stalled.send({ kind: "stall" });
+    await stalled.stall();
     const next = await Process.of(scene, { worker: {} });
     expect(await next.next("called")).toMatchObject({ stepId, attempt: 2 });
     const store = await scene.open();
@@ -100,7 +100,7 @@ onStores("processes that die, stall or compute", durableStores, (test) => {
     stalled.send({ kind: "start", times: 1, workflow: "held", id: "r", args: [] });
     const { stepId } = await stalled.next("called");
     const store = await scene.open();
-    stalled.send({ kind: "stall" });
+    await stalled.stall();
     const lapsesAt = Number((await store.runs.read("r"))?.wakeAt);
     await until(
       "its lease is over",

@@ -104,7 +104,7 @@ onStores("an owner that was stopped during an operator's action", durableStores,
       const owner = await worker();
       owner.send({ kind: "start", times: 1, workflow: "shipped", id: "r", args: [] });
       await owner.next("called");
-      owner.send({ kind: "stall" });
+      await owner.stall();
       await act(late);
       const before = await picture(store);
       owner.signal("SIGCONT");

@@ -186,7 +186,9 @@ export class RunWriter {
     // Written as an entry if a replay could continue from it. A run that is not in the store yet has done nothing.
     const kept = after.length + before.length < taken.events.length && before.length > 0 && !this.#create;
     // Includes the mail that led to the events: if the process dies after this entry, the next owner must not deliver it again.
-    const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length) };
+    // And the voids of its verdicts: if the process dies after this entry, no later one has them. A void that comes before its verdict changes nothing.
+    const voids = taken.entry.voids === undefined ? {} : { voids: taken.entry.voids };
+    const entry = { ...this.#entryOf(begun, { kind: "hold" }), consumed: consumedWith(taken, before.length), ...voids };
     if (kept && this.#handle({ entry, events: begun, starts: [] }, await this.#send(entry)) === undefined) {
       if (author.gone) return;
       this.draft.restore(after, taken);
