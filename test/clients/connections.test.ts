@@ -215,18 +215,15 @@ describe.for(languages)("the client of", (language) => {
       expect(lines.map(({ error }) => error)).toEqual(answers.map(() => "SERVER_REFUSED"));
     });
 
-    test.skipIf(!isFull).concurrent.for(["silent", "one byte at a time"])(
-      "a server that is %s: no call hangs",
-      async (way, { onTestFinished: onEnd }) => {
-        const scene = await clientScene({ language });
-        const url = await otherServer((_, response) => {
-          if (way === "silent") return;
-          const timer = setInterval(() => response.write(" "), 50);
-          onEnd(() => clearInterval(timer));
-        });
-        const [line] = await scene.run([{ key: "k" }], { url, requestMs: 300 });
-        expect(line).toMatchObject({ error: "NOT_KNOWN", retryable: true });
-      },
-    );
+    test.skipIf(!isFull).for(["silent", "one byte at a time"])("a server that is %s: no call hangs", async (way) => {
+      const scene = await clientScene({ language });
+      const url = await otherServer((_, response) => {
+        if (way === "silent") return;
+        const timer = setInterval(() => response.write(" "), 50);
+        onTestFinished(() => clearInterval(timer));
+      });
+      const [line] = await scene.run([{ key: "k" }], { url, requestMs: 300 });
+      expect(line).toMatchObject({ error: "NOT_KNOWN", retryable: true });
+    });
   });
 });

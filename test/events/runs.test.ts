@@ -75,8 +75,8 @@ onStores("events of runs and steps", fullStores, (test) => {
     const steps = heard("onceflow:step", { scene, isWanted: (event) => event.run === id && event.type === "verdict" });
     await start(run, [], { id, store });
     await untilStatus(store, id, "unknown");
-    expect(steps).toMatchObject([{ verdict: "unknown", attempt: 1 }]);
     await eventually(() => expect(withoutClaims(runs)).toEqual(["started", "unknown"]));
+    await eventually(() => expect(steps).toMatchObject([{ verdict: "unknown", attempt: 1 }]));
   });
 
   test("a run whose code has changed diverges", async ({ scene }) => {
@@ -117,7 +117,7 @@ onStores("events of a takeover", ["sqlite"], (test) => {
     const { store, worker } = await scene.work();
     await untilStatus(store, "held", "completed");
     await eventually(() => expect(runs.map(inShort)).toEqual(["claimed, taken over", "resumed, taken over", "ended completed"]));
-    expect(steps.map(({ type, attempt }) => `${type} ${attempt}`)).toEqual(["begin 2", "verdict 2"]);
+    await eventually(() => expect(steps.map(({ type, attempt }) => `${type} ${attempt}`)).toEqual(["begin 2", "verdict 2"]));
     expect(runs[0]).toMatchObject({ worker: worker.owner, epoch: 2 });
   });
 
