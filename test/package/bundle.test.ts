@@ -89,6 +89,8 @@ const blockingApp = `
 import { existsSync, writeFileSync } from "node:fs";
 import { key, once, open } from "onceflow";
 async function main() {
+  // The warning may come while the result is saved.
+  const warned = new Promise((resolve) => process.once("warning", resolve));
   const store = await open(process.argv[2]);
   const result = await once(store, { key: key.of("k"), leaseMs: 1_000 }, () => {
     writeFileSync("begun", "");
@@ -97,7 +99,7 @@ async function main() {
   });
   if (process.argv[3] === "until warned") {
     const alive = setInterval(() => {}, 1_000);
-    await new Promise((warned) => process.once("warning", warned));
+    await warned;
     clearInterval(alive);
   }
   console.log(JSON.stringify(result));
