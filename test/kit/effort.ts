@@ -43,6 +43,8 @@ export const fullOnly: Readonly<Record<string, string>> = {
   "package/bundle.test.ts": "bundles the package with three bundlers; package/package.test.ts loads every subpath of it",
   "package/commonjs.test.ts": "tsx, ts-node and Jest on two versions of Node; package/package.test.ts loads every subpath",
   "package/docs.test.ts": "runs every sample of the docs, which changes with the docs and the public API",
+  "package/types.test.ts":
+    "compiles apps against the packed types, which change with the public types alone; npm run types compiles the sources",
   "stores/postgres/isolation.test.ts": "other default isolation levels; contract/postgres.test.ts runs at the server's own default",
   "stores/redis/slot-move.test.ts": "stores/redis/failover.test.ts moves a slot under load",
   "stores/mongodb/passing-errors.test.ts": "stores/postgres/passing-errors.test.ts has the same errors on PostgreSQL",

@@ -16,7 +16,7 @@ import { document, flow, leaseMs } from "../programs/kill-flow.js";
 takeTurns();
 
 /** ONCEFLOW_GRAPH_PACKETS=5000 runs the full experiment. */
-const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? effort({ quick: 90, full: 150 }));
+const triggers = Number(process.env["ONCEFLOW_GRAPH_PACKETS"] ?? effort({ quick: 60, full: 150 }));
 const mongoTriggers = 30;
 const poisonEvery = 50;
 const workers = 4;

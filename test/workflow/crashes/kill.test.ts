@@ -14,7 +14,7 @@ import { mortalPostgres } from "../../stores/postgres/mortal-postgres.js";
 
 takeTurns();
 
-const runs = effort({ quick: 80, full: 500 });
+const runs = effort({ quick: 50, full: 500 });
 const stepsPerRun = 5;
 const workers = 4;
 /** One worker is killed each time this many more calls have reached the provider, however long that takes. */
