@@ -83,7 +83,7 @@ onStores("alerts", fullStores, (test) => {
     const first = watching(scene, store, { leaseMs });
     await until(
       "the first process has begun",
-      async () => (await store.read({ scope: "onceflow:alerts", key: "runs" }))?.record.progress !== null,
+      async () => typeof (await store.read({ scope: "onceflow:alerts", key: "runs" }))?.record.progress === "string",
     );
     await fail("meanwhile");
     await until1(first.sent);
