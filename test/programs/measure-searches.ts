@@ -10,8 +10,9 @@ import { chooseDriver, openDatabase } from "../../src/stores/sqlite/driver.js";
 import { allSearches, fillPostgres, fillSqlite } from "./many-runs.js";
 
 /**
- * Measures a page of 100 and a count for every served combination of filters, as a client sees it (ms, median of 9): `measure-searches.js 1000000
- * [postgres://…]`. docs/reference/searches.md has a result.
+ * Measures a page of 100 and a count for every served combination of filters, as a client sees it (ms, median of 9). docs/reference/searches.md has a result. To run:
+ * `npx esbuild test/programs/measure-searches.ts --bundle --platform=node --format=esm --packages=external --outfile=node_modules/.cache/measure.mjs`,
+ * then `node node_modules/.cache/measure.mjs 1000000 [postgres://…]`.
  */
 const [given = "1000000", url] = process.argv.slice(2);
 const count = Number(given);
