@@ -216,7 +216,7 @@ export class Runtime {
   }
 
   /**
-   * Where a packet came from and what became of it: also of a dead letter, and of a packet that is no longer in the store, if the history
+   * Which delivery sent a packet, and how its own deliveries ended: also of a dead letter, and of a packet that is no longer in the store, if the history
    * has it. Undefined if nothing is known of the packet. Throws InvalidInputError for a malformed id.
    */
   async packet(id: string): Promise<PacketTrace | undefined> {

@@ -3,7 +3,7 @@ import { executionId, packetId } from "../views/ids.js";
 import type { PacketView } from "../views/views.js";
 import { type HistoryItem, readPacketLines } from "./read-history.js";
 
-/** Where a packet came from, and what became of it. */
+/** Which delivery sent a packet, and how its own deliveries ended. */
 export interface PacketTrace {
   readonly id: string;
   readonly executionId: string | undefined;

@@ -142,7 +142,7 @@ export function idFor(caller: Call["caller"], { scope, key }: { readonly scope?:
 const ownerPrefix = "api ";
 
 /**
- * The owner is made of the request's id, so that a begin whose answer was lost is recognized. It is made of the caller and the key, too: nobody else gets the attempt with that id.
+ * The owner is made of the request's id, so that a begin whose answer was lost is recognized. It is made of the caller and the key, too: another caller does not get the attempt with that id.
  */
 function ownerOf({ caller }: Call<object>, { scope, key }: RecordId, requestId: string | undefined): string {
   if (requestId === undefined) return `${ownerPrefix}${randomText(32)}`;

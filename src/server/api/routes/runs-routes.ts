@@ -93,7 +93,7 @@ export const runRoutes: readonly Route[] = [
     id: "listHooks",
     method: "GET",
     path: "/hooks",
-    about: "List hooks by token. Whoever has a token can deliver to its hook, so this needs the role of a delivery",
+    about: "List hooks by token. A token is enough to deliver to its hook, so this needs the role of a delivery",
     role: "work",
     problems: ["MISSING_CAPABILITY", "RUN_NOT_FOUND"],
     fields: { scope: listScopeField, runId: optional(text("Only the hooks of this run", 512)), limit: limitField, cursor: cursorField },
